@@ -1,0 +1,115 @@
+"""Settings: everything comes from the environment through ``env``; the README lists every knob."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from guardops import env
+from guardops.local import state
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+PROFILE = env.choice("GUARDOPS_PROFILE", ["local", "test", "production"], "local")
+PROCESS = env.choice("GUARDOPS_PROCESS", ["command", "web", "gate", "fold", "worker", "beat"], "command")
+PRODUCTION = PROFILE == "production"
+
+DEBUG = False
+SECRET_KEY = env.text("GUARDOPS_SECRET_KEY") if PRODUCTION else state.secret_key()
+ALLOWED_HOSTS = env.words("GUARDOPS_HOSTS", () if PRODUCTION else ("127.0.0.1", "localhost", "[::1]", "testserver"))
+CSRF_TRUSTED_ORIGINS = env.words("GUARDOPS_ORIGINS")
+GATE_URL = env.text("GUARDOPS_GATE_URL", "" if PRODUCTION else state.gate_url())
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django_htmx",
+    "django_tables2",
+    "django_filters",
+    "csp",
+    "pgtrigger",
+    "pghistory",
+    "guardops",
+    "guardops.tenants",
+    "runs",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "guardops.urls"
+WSGI_APPLICATION = "guardops.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+_database = env.database(env.text("DATABASE_URL", "" if PRODUCTION else state.database_url()))
+# An open writing transaction anywhere holds back what fold may count, so none may idle.
+_database["OPTIONS"] = {
+    **_database["OPTIONS"],  # type: ignore[dict-item]
+    "options": f"-c idle_in_transaction_session_timeout=30000 -c TimeZone=UTC"
+    f" -c statement_timeout={5000 if PROCESS == 'web' else 0}",
+}
+_database["CONN_HEALTH_CHECKS"] = True
+DATABASES = {"default": _database}
+BROKER_URL = env.text("BROKER_URL", "" if PRODUCTION else state.broker_url())
+
+AUTH_USER_MODEL = "tenants.User"
+LOGIN_URL = "tenants:login"
+LOGIN_REDIRECT_URL = "runs:overview"
+LOGOUT_REDIRECT_URL = "tenants:login"
+PASSWORD_HASHERS = (
+    ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    if PROFILE == "test"
+    else ["django.contrib.auth.hashers.PBKDF2PasswordHasher", "django.contrib.auth.hashers.ScryptPasswordHasher"]
+)
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+DJANGO_TABLES2_TEMPLATE = "tables/_table.html"

@@ -1,0 +1,19 @@
+from django.db.models import TextChoices
+
+
+class Role(TextChoices):
+    """What a member may do; each role includes the ones before it."""
+
+    VIEWER = "viewer", "Viewer"
+    REVIEWER = "reviewer", "Reviewer"
+    ADMIN = "admin", "Admin"
+
+
+class Scope(TextChoices):
+    """What a key may do."""
+
+    EVENTS_WRITE = "events:write", "Send events"
+    EVENTS_BACKFILL = "events:backfill", "Send events of the past"
+    BUNDLE_READ = "bundle:read", "Read policies"
+    CHECKPOINTS = "checkpoints", "Open checkpoints and take decisions"
+    BUDGETS = "budgets", "Share budgets"

@@ -1,0 +1,41 @@
+"""Choices of the runs app. The values are the wire's own (`guardops.guard.events`), the labels are for people."""
+
+from django.db.models import IntegerChoices, TextChoices
+
+
+class Outcome(TextChoices):
+    COMPLETED = "completed", "Completed"
+    COMPLETED_FORCED = "completed_forced", "Forced answer"
+    UNRESOLVED = "unresolved", "Unresolved"
+    ESCALATED = "escalated", "Escalated"
+    HALTED = "halted", "Halted"
+    CANCELLED = "cancelled", "Cancelled"
+    FAILED = "failed", "Failed"
+
+
+class Family(TextChoices):
+    REPETITION = "repetition", "Repetition"
+    CYCLE = "cycle", "Cycle"
+    PROGRESS = "progress", "No progress"
+    SOURCE = "source", "Source caps"
+    BUDGET = "budget", "Budgets"
+    ERROR = "error", "Errors"
+    CONTROL = "control", "Control"
+    OTHER = "other", "Other"
+
+
+class Grain(IntegerChoices):
+    """How long a roll-up's bucket is."""
+
+    QUARTER = 0, "quarter-hour"
+    HOUR = 1, "hour"
+    DAY = 2, "day"
+
+
+class Measure(IntegerChoices):
+    """What a histogram counts: steps, one measure a unit, or durations in buckets."""
+
+    TOOL_CALLS = 0, "tool calls"
+    TURNS = 1, "turns"
+    SUPERSTEPS = 2, "supersteps"
+    DURATION = 3, "duration"

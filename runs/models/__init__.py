@@ -1,0 +1,4 @@
+from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
+from .run import ExternalRun, Run, RunSource
+
+__all__ = ["ExternalRun", "FoldState", "Histogram", "IngestSpan", "Rollup", "Run", "RunSource", "SourceDay"]

@@ -1,0 +1,106 @@
+"""One row a run that ended. Append-only, filled by COPY alone (`runs.ingest`), nothing has a foreign key to it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from guardops.guard import events
+
+from ..querysets import RunQuerySet
+from .fields import PlainJSONField
+
+
+def text(**options: object) -> models.TextField:
+    return models.TextField(default="", blank=True, **options)  # type: ignore[arg-type]
+
+
+class Run(models.Model):
+    """The table is range-partitioned by day on run_id (UUIDv7); its DDL is SQL in the migration."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "run_id")
+    tenant_id = models.IntegerField()
+    run_id = models.UUIDField()
+    ingest_mark = models.BigIntegerField()  # the transaction that wrote it: what fold counts by
+    body_digest = models.BinaryField(max_length=16)
+    root_task_id = text()
+    parent_run_id = models.UUIDField(null=True)
+    resumed_from = models.UUIDField(null=True)
+    attempt = models.SmallIntegerField(default=1)
+    job_type = text()
+    agent = text()
+    release = text()  # prompt version folded in
+    outcome = models.TextField(choices=[(o.value, o.value) for o in events.Outcome])
+    answer = models.TextField(choices=[(a.value, a.value) for a in events.Answer])
+    halt_reason = text()  # canonical code, an unknown one verbatim, empty where no guard stopped it
+    family = text()
+    mode = text()
+    would_halt = text()  # shadow mode's first hit
+    at = models.DateTimeField()  # the axis of every chart: ended_at, or received_at where the clock is suspect
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+    received_at = models.DateTimeField()
+    steps = models.IntegerField(default=0)
+    turns = models.IntegerField(default=0)
+    tool_calls = models.IntegerField(default=0)
+    refusals = models.IntegerField(default=0)
+    retries = models.IntegerField(default=0)
+    step_unit = models.TextField(default="tool_call")
+    step_cap = models.IntegerField(null=True)  # the cap in force on steps of this unit
+    duration_ms = models.BigIntegerField(default=0)
+    tokens_input = models.BigIntegerField(default=0)
+    tokens_output = models.BigIntegerField(default=0)
+    tokens_cached = models.BigIntegerField(default=0)
+    cost = models.DecimalField(max_digits=14, decimal_places=6)
+    cost_basis = models.TextField(default="estimate")
+    completes = models.BooleanField(default=False)  # this run completes its task (once a task)
+    eligible = models.BooleanField(default=False)  # first attempt of a root run whose task counts
+    looped = models.BooleanField(default=False)  # counts in the loop rate
+    provider_failure = models.BooleanField(default=False)
+    blocked = models.IntegerField(default=0)  # blocked fingerprints
+    blocked_by_provider = models.IntegerField(default=0)
+    duplicates = models.IntegerField(default=0)
+    peak_repeats = models.SmallIntegerField(default=0)
+    peak_stall = models.SmallIntegerField(default=0)
+    peak_error_streak = models.SmallIntegerField(default=0)
+    peak_domain_calls = models.SmallIntegerField(default=0)
+    peak_listing_pages = models.SmallIntegerField(default=0)
+    peak_refusals = models.SmallIntegerField(default=0)
+    policy_revision = models.BigIntegerField(default=0)
+    policy_version = models.BigIntegerField(default=0)
+    guard_version = text()
+    clock_suspect = models.BooleanField(default=False)
+    sanitized = models.BooleanField(default=False)
+    # sources, ledger, interventions, limits, last_steps, halt_detail, first_reason, lineage, policy, task,
+    # truncated, attributes, guard, external_id: as on the wire
+    detail = PlainJSONField(default=dict)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        managed = False
+        db_table = "run"
+
+
+class ExternalRun(models.Model):
+    """Maps a foreign id, or a run_id whose time lies outside the partitions, to the run_id it is stored under."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "external_id")
+    tenant_id = models.IntegerField()
+    external_id = models.TextField()
+    run_id = models.UUIDField()
+
+    class Meta:
+        db_table = "external_run"
+
+
+class RunSource(models.Model):
+    """Sources of stopped runs only: what lists a source's runs."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "kind", "name", "run_id")
+    tenant_id = models.IntegerField()
+    kind = models.TextField()
+    name = models.TextField()
+    run_id = models.UUIDField()
+
+    class Meta:
+        db_table = "run_source"
