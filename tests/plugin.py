@@ -1,0 +1,58 @@
+"""Loaded with ``-p tests.plugin``: the environment and the database, before Django reads its settings.
+
+Where DATABASE_URL is set the tests use that server; elsewhere one embedded PostgreSQL lives as long as the session.
+With CI set, a skipped test fails the session: what was not run has not passed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests() -> Generator[None]:
+    os.environ["GUARDOPS_PROFILE"] = "test"
+    os.environ["GUARDOPS_SECRET_KEY"] = "only-for-tests-" + "0123456789abcdef" * 3
+    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright runs a loop in the test's thread
+    if not os.environ.get("DATABASE_URL"):
+        _start_postgres()
+    return (yield)
+
+
+def _start_postgres() -> None:
+    from guardops.local.postgres import Postgres
+
+    home = Path(tempfile.mkdtemp(prefix="guardops-tests-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    server = Postgres(home, durable=False)
+    atexit.register(server.stop)  # runs before the folder is removed, after Ctrl-C too
+    server.start()
+    os.environ["DATABASE_URL"] = server.url
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, and count as deselected, what needs the shared data where there is none."""
+    if SHARED.is_dir():
+        return
+    needing = [item for item in items if item.get_closest_marker("shared")]
+    if needing:
+        config.hook.pytest_deselected(items=needing)
+        items[:] = [item for item in items if item not in needing]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = len(reporter.stats.get("skipped", ())) if reporter else 0
+    if os.environ.get("CI") and skipped and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter.write_line(f"\nCI is set and {skipped} tests were skipped: the session fails.", red=True)
