@@ -1,9 +1,163 @@
+"""Questions about runs, as queryset verbs: each measure of ``runs.reports.metrics`` has one with the same count.
+
+A verb only narrows. ``for_tenants`` comes first, ``within`` second: together they decide which partitions and
+which index a query reads.
+"""
+
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from django.db import models
+from django.db.models import F, Q
+
+from guardops.guard.events import Answer, Outcome
+from guardops.guard.reasons import Family, canonical
+
+if TYPE_CHECKING:
+    from .models import Run
+    from .reports.metrics import Window
+
+ALL_TENANTS = 0
+"""Stands for every tenant in a scope; only an operator's scope holds it."""
+
+COST_PARTS: dict[str, tuple[Outcome, ...]] = {
+    "useful": (Outcome.COMPLETED,),
+    "forced": (Outcome.COMPLETED_FORCED, Outcome.UNRESOLVED),
+    "halted": (Outcome.HALTED, Outcome.ESCALATED),
+    "failed": (Outcome.FAILED, Outcome.CANCELLED),
+}
+"""What a run's cost was spent on, by how the run ended; every outcome is in exactly one part."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# How far a stored run's id (minted when it began) may lie from ``at``: ingest maps what lies further away.
+_LONGEST_BEFORE = timedelta(days=1)
+_LONGEST_AFTER = timedelta(minutes=5)
 
 
-class RunQuerySet(models.QuerySet[Any]):
-    pass
+def first_id(moment: datetime) -> UUID:
+    """Return the lowest UUIDv7 of ``moment``'s millisecond: where a day of ids begins, as the partitions count."""
+    milliseconds = (moment - _EPOCH) // timedelta(milliseconds=1)
+    return UUID(int=max(milliseconds, 0) << 80)
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def for_tenants(self, tenant_ids: Iterable[int]) -> RunQuerySet:
+        """Runs of these tenants; ``ALL_TENANTS`` among them means of every one."""
+        ids = tuple(tenant_ids)
+        if ALL_TENANTS in ids:
+            return self.all()
+        return self.filter(tenant_id=ids[0]) if len(ids) == 1 else self.filter(tenant_id__in=ids)
+
+    def within(self, window: Window) -> RunQuerySet:
+        """Runs placed in the half-open window, with the range of ids it implies, so that partitions prune."""
+        return self.filter(
+            at__gte=window.start,
+            at__lt=window.end,
+            run_id__gte=first_id(window.start - _LONGEST_BEFORE),
+            run_id__lt=first_id(window.end + _LONGEST_AFTER),
+        )
+
+    def of_job(self, job_type: str) -> RunQuerySet:
+        return self.filter(job_type=job_type)
+
+    def of_release(self, release: str) -> RunQuerySet:
+        return self.filter(release=release)
+
+    def of_task(self, root_task_id: str) -> RunQuerySet:
+        return self.filter(root_task_id=root_task_id)
+
+    def ended_as(self, outcomes: Iterable[str]) -> RunQuerySet:
+        return self.filter(outcome__in=tuple(outcomes))
+
+    def halted(self) -> RunQuerySet:
+        """Runs that ended halted or escalated: the halted share."""
+        return self.ended_as(COST_PARTS["halted"])
+
+    def forced(self) -> RunQuerySet:
+        """Runs that ended with a forced answer: the forced share."""
+        return self.ended_as([Outcome.COMPLETED_FORCED])
+
+    def stopped(self) -> RunQuerySet:
+        """Runs with a guard's halt reason, whatever they ended as: halts by reason."""
+        return self.exclude(halt_reason="")
+
+    def of_family(self, family: str) -> RunQuerySet:
+        return self.filter(family=family)
+
+    def stopped_for(self, reason: str) -> RunQuerySet:
+        """Runs stopped for a code or one of its aliases; ``other`` means every code the catalogue lacks."""
+        if reason == Family.OTHER:
+            return self.of_family(Family.OTHER)
+        return self.filter(halt_reason=canonical(reason))
+
+    def looped(self) -> RunQuerySet:
+        """Runs that the loop rate counts."""
+        return self.filter(looped=True)
+
+    def blocked(self) -> RunQuerySet:
+        """Runs with a blocked fingerprint."""
+        return self.filter(blocked__gt=0)
+
+    def with_duplicates(self) -> RunQuerySet:
+        return self.filter(duplicates__gt=0)
+
+    def provider_failures(self) -> RunQuerySet:
+        """Runs that a provider's failure ended: shown beside the loop rate, never in it."""
+        return self.filter(provider_failure=True)
+
+    def completing(self) -> RunQuerySet:
+        """Runs that completed their task, one a task: completed tasks."""
+        return self.filter(completes=True)
+
+    def eligible(self) -> RunQuerySet:
+        """First attempts of root runs whose task counts: eligible tasks."""
+        return self.filter(eligible=True)
+
+    def answered(self) -> RunQuerySet:
+        return self.exclude(answer=Answer.NONE)
+
+    def of_cost_part(self, part: str) -> RunQuerySet:
+        """Runs whose cost is in this part of the cost per completed task."""
+        return self.ended_as(COST_PARTS[part])
+
+    def from_attempt(self, attempt: int) -> RunQuerySet:
+        """Runs of this attempt or a later one; from 2 on their cost is the part of later attempts."""
+        return self.filter(attempt__gte=attempt)
+
+    def counted_in(self, step_unit: str) -> RunQuerySet:
+        return self.filter(step_unit=step_unit)
+
+    def with_steps_from(self, low: int) -> RunQuerySet:
+        return self.filter(steps__gte=low)
+
+    def with_steps_to(self, high: int) -> RunQuerySet:
+        return self.filter(steps__lte=high)
+
+    def near_cap(self) -> RunQuerySet:
+        """Runs that took 90 % of the cap on their steps or more."""
+        return self.filter(steps__gte=F("step_cap") - F("step_cap") / 10)
+
+    def matching(self, text: str) -> RunQuerySet:
+        """Runs whose id, root task or agent is ``text`` or begins with it (an id from eight hex digits on)."""
+        found = Q(root_task_id__startswith=text) | Q(agent__startswith=text)
+        ids = ids_beginning(text)
+        if ids is not None:
+            found |= Q(run_id__range=ids)
+        return self.filter(found)
+
+    def without_detail(self) -> RunQuerySet:
+        """Leave the json column unread: lists never show it."""
+        return self.defer("detail", "body_digest")
+
+
+def ids_beginning(text: str) -> tuple[UUID, UUID] | None:
+    """Return the lowest and highest id that begins with ``text``; None where it is no prefix of an id."""
+    digits = text.replace("-", "").lower()
+    if not 8 <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):
+        return None
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+

@@ -1,0 +1,225 @@
+"""The filters of the runs list. Every number on a page links here with the parameters that give exactly its rows.
+
+Which runs: parameters narrow together (and); the list and the number beside it never differ.
+
+===================  =========================================================  ==========================
+parameter            value                                                      measure it lists
+===================  =========================================================  ==========================
+``range``            1h 6h 24h 7d 14d 30d 90d; default 24h                      every one: ``at`` within it
+``from`` ``to``      ISO 8601 times instead of ``range``; half-open
+``tenant``           slug                                                       one tenant
+``job``              job type                                                   one job type
+``release``          release                                                    one release
+``outcome``          completed, completed_forced, unresolved, escalated,        runs by outcome; halted
+                     halted, cancelled, failed; repeatable (or)                 share: halted + escalated
+``stopped=1``        a guard's halt reason, whatever the outcome                all halts
+``family``           repetition cycle progress source budget error control      halts by reason, a family
+                     other
+``reason``           a canonical code or an alias; ``other`` for all codes      halts by reason, a code
+                     that the catalogue does not know
+``looped=1``         counts in the loop rate                                    loop rate; cost with a loop
+``provider_failure=1``  ended by a provider's failure                           provider failures
+``forced=1``         outcome completed_forced                                   forced-answer share
+``blocked=1``        at least one blocked fingerprint                           runs with a blocked call
+``duplicates=1``     at least one duplicate call                                duplicate calls a run
+``completes=1``      completed its task (once a task)                           completed tasks
+``eligible=1``       first attempt of a root run whose task counts              eligible tasks
+``answered=1``       closed with an answer                                      with completes: steps
+``step_unit``        tool_call turn superstep                                   steps, by unit
+``steps_min``        steps from, to; both included                              one bar of a histogram
+``steps_max``
+``near_cap=1``       steps at 90 % of their cap or above                        share near the cap
+``attempt_min``      attempts from this one on; 2 = later attempts              cost of later attempts
+``cost``             useful forced halted failed                                a part of the cost
+``root``             root task id, exact                                        runs of a task
+``q``                run id, root task or agent: exact or the beginning         (search box)
+===================  =========================================================  ==========================
+
+How they are shown: ``sort`` (at steps cost duration, ``-`` first for descending; default ``-at``), ``size``
+(1 to 200; default 50), ``after`` or ``before`` (a place in the list, from the list's own links).
+
+A value that makes no sense, or one given twice where one is allowed, is an error shown in the form, and no row
+is listed; a parameter of another name is named as ignored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import django_filters as filters
+from django import forms
+from django.utils.functional import cached_property
+
+from guardops.guard import events
+
+from .choices import Family, Outcome
+from .keyset import COLUMNS, MAX_PAGE_SIZE, PAGE_SIZE, BadCursor, Cursor, Sort
+from .models import Run
+from .querysets import COST_PARTS, RunQuerySet
+from .reports.windows import WindowError, parse_window
+
+if TYPE_CHECKING:
+    from django.http import QueryDict
+
+    from .reports.metrics import Window
+
+_INTEGER_MAX = 2**31 - 1
+
+
+class VerbFilter(filters.Filter):
+    """Narrows by the queryset verb of this name, with the value as its argument."""
+
+    def __init__(self, verb: str, field_class: type[forms.Field] = forms.CharField, **extra: Any) -> None:
+        self.field_class = field_class
+        self.verb = verb
+        super().__init__(**extra)
+
+    def filter(self, runs: RunQuerySet, value: Any) -> RunQuerySet:
+        return runs if value in (None, "", []) else getattr(runs, self.verb)(value)
+
+
+class FlagFilter(VerbFilter):
+    """Narrows by the queryset verb of this name where the value is 1."""
+
+    def __init__(self, verb: str, **extra: Any) -> None:
+        super().__init__(verb, FlagField, **extra)
+
+    def filter(self, runs: RunQuerySet, value: Any) -> RunQuerySet:
+        return getattr(runs, self.verb)() if value else runs
+
+
+class Shown(filters.Filter):
+    """Says how runs are shown, or is read by the form as a whole; narrows nothing by itself."""
+
+    def __init__(self, field_class: type[forms.Field] = forms.CharField, **extra: Any) -> None:
+        self.field_class = field_class
+        super().__init__(**extra)
+
+    def filter(self, runs: RunQuerySet, value: Any) -> RunQuerySet:
+        return runs
+
+
+class FlagField(forms.ChoiceField):
+    """On with 1, off when left out."""
+
+    default_error_messages = {"invalid_choice": "Write 1 or leave it out."}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(choices=[("1", "yes")], **options)
+
+
+class CursorField(forms.CharField):
+    """A place in the list, read into a `Cursor`."""
+
+    default_error_messages = {"invalid": "This page of the list cannot be found; start from its first page."}
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value)
+        if not text:
+            return None
+        try:
+            return Cursor.decode(text)
+        except BadCursor:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+
+class RunFilterForm(forms.Form):
+    """Reads the parameters as a whole: the window, the order, and what contradicts itself."""
+
+    def __init__(self, data: QueryDict, *, now: datetime, zone: str) -> None:
+        super().__init__(data)
+        self.now, self.zone = now, zone
+        self.window: Window | None = None
+        self.ignored = sorted(set(data) - set(self.fields))
+
+    @property
+    def sort(self) -> Sort:
+        return Sort.parse(self.cleaned_data.get("sort") or str(Sort()))
+
+    @property
+    def size(self) -> int:
+        return self.cleaned_data.get("size") or PAGE_SIZE
+
+    def clean(self) -> dict[str, Any]:
+        for name, field in self.fields.items():
+            if not isinstance(field, forms.MultipleChoiceField) and len(self.data.getlist(name)) > 1:
+                self.add_error(name, "Given more than once; give it once.")
+        try:
+            self.window = parse_window(self.data, self.now, self.zone)
+        except WindowError as error:
+            self.add_error("range", str(error))
+        cleaned = self.cleaned_data
+        low, high = cleaned.get("steps_min"), cleaned.get("steps_max")
+        if low is not None and high is not None and low > high:
+            self.add_error("steps_max", "Must not be below the fewest steps.")
+        self._check_place()
+        return cleaned
+
+    def _check_place(self) -> None:
+        after, before = self.cleaned_data.get("after"), self.cleaned_data.get("before")
+        if after and before:
+            self.add_error("before", "Give a page's beginning or its end, not both.")
+        for name, place in (("after", after), ("before", before)):
+            if place and "sort" in self.cleaned_data and place.key != self.sort.key:
+                self.add_error(name, "This page belongs to a list in another order; start from its first page.")
+
+
+class RunFilter(filters.FilterSet):
+    """Runs that match every parameter. Hand it runs that are already narrowed to the scope's tenants."""
+
+    range = Shown()
+    tenant = Shown(max_length=64)
+    job = VerbFilter("of_job", max_length=128)
+    release = VerbFilter("of_release", max_length=256)
+    outcome = VerbFilter("ended_as", forms.MultipleChoiceField, choices=Outcome.choices)
+    stopped = FlagFilter("stopped")
+    family = VerbFilter("of_family", forms.ChoiceField, choices=Family.choices)
+    reason = VerbFilter("stopped_for", max_length=64)
+    looped = FlagFilter("looped")
+    provider_failure = FlagFilter("provider_failures")
+    forced = FlagFilter("forced")
+    blocked = FlagFilter("blocked")
+    duplicates = FlagFilter("with_duplicates")
+    completes = FlagFilter("completing")
+    eligible = FlagFilter("eligible")
+    answered = FlagFilter("answered")
+    step_unit = VerbFilter("counted_in", forms.ChoiceField, choices=[(u.value, u.value) for u in events.StepUnit])
+    steps_min = VerbFilter("with_steps_from", forms.IntegerField, min_value=0, max_value=_INTEGER_MAX)
+    steps_max = VerbFilter("with_steps_to", forms.IntegerField, min_value=0, max_value=_INTEGER_MAX)
+    near_cap = FlagFilter("near_cap")
+    attempt_min = VerbFilter("from_attempt", forms.IntegerField, min_value=1, max_value=1_000)
+    cost = VerbFilter("of_cost_part", forms.ChoiceField, choices=[(part, part) for part in COST_PARTS])
+    root = VerbFilter("of_task", max_length=128)
+    q = VerbFilter("matching", max_length=128)
+    sort = Shown(forms.ChoiceField, choices=[(f"{sign}{key}", key) for key in COLUMNS for sign in ("-", "")])
+    size = Shown(forms.IntegerField, min_value=1, max_value=MAX_PAGE_SIZE)
+    after = Shown(CursorField)
+    before = Shown(CursorField)
+
+    class Meta:
+        model = Run
+        fields: list[str] = []
+        form = RunFilterForm
+
+    def __init__(self, data: QueryDict, queryset: RunQuerySet, *, now: datetime, zone: str = "UTC") -> None:
+        super().__init__(data, queryset)
+        self.data = data  # the base replaces an empty one
+        self.now, self.zone = now, zone
+
+    @classmethod
+    def get_filters(cls) -> dict[str, filters.Filter]:
+        return {**super().get_filters(), "from": Shown(label="From"), "to": Shown(label="To")}
+
+    @cached_property
+    def form(self) -> RunFilterForm:
+        form: RunFilterForm = self.get_form_class()(self.data, now=self.now, zone=self.zone)
+        form.full_clean()
+        return form
+
+    @property
+    def qs(self) -> RunQuerySet:
+        """The runs that match; none where a parameter makes no sense."""
+        if self.form.errors or self.form.window is None:
+            return self.queryset.none()
+        return self.filter_queryset(self.queryset.within(self.form.window))

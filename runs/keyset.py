@@ -1,0 +1,144 @@
+"""Pages of runs without OFFSET: a page begins after, or ends before, one run in the order of the list.
+
+The order is the sort key, then run id, then tenant (the same run id may exist in two tenants), all in one
+direction, so that a single row comparison finds the page and no two runs ever tie.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, TupleLessThan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .models import Run
+    from .querysets import RunQuerySet
+
+PAGE_SIZE = 50
+MAX_PAGE_SIZE = 200
+
+COLUMNS = {"at": "at", "steps": "steps", "cost": "cost", "duration": "duration_ms"}
+"""What a list may be sorted by, as the URL names it, and the column behind it."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BOUNDS = {"at": 253_402_300_799_999_999, "steps": 2**31 - 1, "duration": 2**63 - 1, "tenant": 2**31 - 1}
+_MAX_CURSOR = 120
+
+
+class BadCursor(ValueError):
+    """The text in the URL is no place in this list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort key and its direction; written ``-at`` for the newest first."""
+
+    key: str = "at"
+    descending: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> Sort:
+        """Read ``-at``, ``cost`` and the like; the key must be one of ``COLUMNS``."""
+        sort = cls(text.removeprefix("-"), text.startswith("-"))
+        if sort.key not in COLUMNS:
+            raise ValueError(text)
+        return sort
+
+    def __str__(self) -> str:
+        return f"-{self.key}" if self.descending else self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """One run's place in a list sorted by ``key``."""
+
+    key: str
+    value: datetime | Decimal | int
+    run_id: UUID
+    tenant_id: int
+
+    @classmethod
+    def of(cls, run: Run, sort: Sort) -> Cursor:
+        return cls(sort.key, getattr(run, COLUMNS[sort.key]), run.run_id, run.tenant_id)
+
+    def encode(self) -> str:
+        value = self.value
+        number = (value - _EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
+        text = f"{self.key} {number} {self.run_id.hex} {self.tenant_id}"
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Cursor:
+        """Read what ``encode`` wrote; anything else, or a value no column can hold, is a `BadCursor`."""
+        if len(text) > _MAX_CURSOR:
+            raise BadCursor(text)
+        try:
+            plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
+            key, number, run_id, tenant = plain.split(" ")
+            return cls(key, _read_value(key, number), UUID(run_id), _whole(tenant, _BOUNDS["tenant"]))
+        except (binascii.Error, ValueError, InvalidOperation) as error:
+            raise BadCursor(text) from error
+
+
+def _whole(text: str, high: int) -> int:
+    value = int(text)
+    if not 0 <= value <= high:
+        raise ValueError(text)
+    return value
+
+
+def _read_value(key: str, text: str) -> datetime | Decimal | int:
+    if key == "cost":
+        value = Decimal(text)
+        if not (value.is_finite() and 0 <= value < 10**8):
+            raise ValueError(text)
+        return value
+    if key not in COLUMNS:
+        raise ValueError(key)
+    number = _whole(text, _BOUNDS[key])
+    return _EPOCH + timedelta(microseconds=number) if key == "at" else number
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Up to a page of runs in the list's order, and where its neighbours begin; None where there are none."""
+
+    runs: Sequence[Run]
+    next: str | None
+    previous: str | None
+
+
+def read_page(
+    runs: RunQuerySet, sort: Sort, *, after: Cursor | None = None, before: Cursor | None = None, size: int = PAGE_SIZE
+) -> Page:
+    """Return the page that follows ``after`` or ends at ``before``; at most one of them is given."""
+    backwards = before is not None
+    place = before if backwards else after
+    descending = sort.descending != backwards
+    columns = [COLUMNS[sort.key], "run_id", "tenant_id"]
+    if place is not None:
+        runs = runs.filter(_beyond(columns, place, descending))
+    ordered = runs.order_by(*(f"-{column}" if descending else column for column in columns))
+    found = list(ordered[: size + 1])
+    more, found = len(found) > size, found[:size]
+    if backwards:
+        found.reverse()
+    return Page(
+        runs=found,
+        next=Cursor.of(found[-1], sort).encode() if found and (more or backwards) else None,
+        previous=Cursor.of(found[0], sort).encode() if found and (more if backwards else place is not None) else None,
+    )
+
+
+def _beyond(columns: list[str], place: Cursor, descending: bool) -> Any:
+    lookup = TupleLessThan if descending else TupleGreaterThan
+    return lookup(Tuple(*(F(column) for column in columns)), (place.value, place.run_id, place.tenant_id))
