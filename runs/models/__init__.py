@@ -1,4 +1,14 @@
 from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
-from .run import ExternalRun, Run, RunSource
+from .run import ExternalRun, Run, RunSource, TaskCompletion
 
-__all__ = ["ExternalRun", "FoldState", "Histogram", "IngestSpan", "Rollup", "Run", "RunSource", "SourceDay"]
+__all__ = [
+    "ExternalRun",
+    "FoldState",
+    "Histogram",
+    "IngestSpan",
+    "Rollup",
+    "Run",
+    "RunSource",
+    "SourceDay",
+    "TaskCompletion",
+]

@@ -11,31 +11,37 @@ from .fields import PlainJSONField
 
 
 def text(**options: object) -> models.TextField:
-    return models.TextField(default="", blank=True, **options)  # type: ignore[arg-type]
+    return models.TextField(default="", blank=True, db_collation="C", **options)  # type: ignore[arg-type]
 
 
 class Run(models.Model):
-    """The table is range-partitioned by day on run_id (UUIDv7); its DDL is SQL in the migration."""
+    """The table is range-partitioned by day on run_id (UUIDv7); its DDL, checks and indexes are the migration's.
+
+    ``at`` in [a, b) implies a run_id within `runs.partitions.run_id_bounds(a, b)`: give both to read only
+    the partitions that can hold the rows. Defer ``detail`` where a page does not show it.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "run_id")
     tenant_id = models.IntegerField()
     run_id = models.UUIDField()
     ingest_mark = models.BigIntegerField()  # the transaction that wrote it: what fold counts by
     body_digest = models.BinaryField(max_length=16)
-    root_task_id = text()
+    root_task_id = text()  # empty where the run is the root of its own task: the task id is its run_id then
     parent_run_id = models.UUIDField(null=True)
     resumed_from = models.UUIDField(null=True)
     attempt = models.SmallIntegerField(default=1)
     job_type = text()
     agent = text()
-    release = text()  # prompt version folded in
-    outcome = models.TextField(choices=[(o.value, o.value) for o in events.Outcome])
-    answer = models.TextField(choices=[(a.value, a.value) for a in events.Answer])
+    release = text()  # "release" or "release+prompt_version"
+    outcome = text(choices=[(o.value, o.value) for o in events.Outcome])
+    answer = text(choices=[(a.value, a.value) for a in events.Answer])
     halt_reason = text()  # canonical code, an unknown one verbatim, empty where no guard stopped it
-    family = text()
+    family = text()  # of the halt reason, empty without one
     mode = text()
-    would_halt = text()  # shadow mode's first hit
-    at = models.DateTimeField()  # the axis of every chart: ended_at, or received_at where the clock is suspect
+    would_halt = text()  # shadow mode's first hit, canonical code
+    at = (
+        models.DateTimeField()
+    )  # the axis of every chart: ended_at, or received_at where the clock is suspect
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField()
     received_at = models.DateTimeField()
@@ -44,14 +50,14 @@ class Run(models.Model):
     tool_calls = models.IntegerField(default=0)
     refusals = models.IntegerField(default=0)
     retries = models.IntegerField(default=0)
-    step_unit = models.TextField(default="tool_call")
+    step_unit = text()
     step_cap = models.IntegerField(null=True)  # the cap in force on steps of this unit
     duration_ms = models.BigIntegerField(default=0)
     tokens_input = models.BigIntegerField(default=0)
     tokens_output = models.BigIntegerField(default=0)
     tokens_cached = models.BigIntegerField(default=0)
     cost = models.DecimalField(max_digits=14, decimal_places=6)
-    cost_basis = models.TextField(default="estimate")
+    cost_basis = text()
     completes = models.BooleanField(default=False)  # this run completes its task (once a task)
     eligible = models.BooleanField(default=False)  # first attempt of a root run whose task counts
     looped = models.BooleanField(default=False)  # counts in the loop rate
@@ -71,26 +77,42 @@ class Run(models.Model):
     clock_suspect = models.BooleanField(default=False)
     sanitized = models.BooleanField(default=False)
     # sources, ledger, interventions, limits, last_steps, halt_detail, first_reason, lineage, policy, task,
-    # truncated, attributes, guard, external_id: as on the wire
+    # truncated, attributes, guard, external_id, answer_by, and run_id and root_task_id as sent where they
+    # differ: in the form of the wire, defaults left out.
     detail = PlainJSONField(default=dict)
 
     objects = RunQuerySet.as_manager()
 
     class Meta:
-        managed = False
         db_table = "run"
 
 
 class ExternalRun(models.Model):
-    """Maps a foreign id, or a run_id whose time lies outside the partitions, to the run_id it is stored under."""
+    """Maps an id that is no row's key to the run_id its run is stored under.
+
+    ``external_id`` is ``external:<the sender's id>``, or ``run:<uuid>`` for a run_id whose own time lies outside
+    the partitions or too far from the run's.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "external_id")
     tenant_id = models.IntegerField()
-    external_id = models.TextField()
+    external_id = models.TextField(db_collation="C")
     run_id = models.UUIDField()
 
     class Meta:
         db_table = "external_run"
+
+
+class TaskCompletion(models.Model):
+    """Which run completed a task that has an id of its own: a task completes once, whatever is sent again."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "root_task_id")
+    tenant_id = models.IntegerField()
+    root_task_id = models.TextField(db_collation="C")
+    run_id = models.UUIDField()
+
+    class Meta:
+        db_table = "task_completion"
 
 
 class RunSource(models.Model):
@@ -98,8 +120,8 @@ class RunSource(models.Model):
 
     pk = models.CompositePrimaryKey("tenant_id", "kind", "name", "run_id")
     tenant_id = models.IntegerField()
-    kind = models.TextField()
-    name = models.TextField()
+    kind = models.TextField(db_collation="C")
+    name = models.TextField(db_collation="C")
     run_id = models.UUIDField()
 
     class Meta:
