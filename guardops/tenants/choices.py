@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from django.db.models import TextChoices
 
 
@@ -7,6 +9,14 @@ class Role(TextChoices):
     VIEWER = "viewer", "Viewer"
     REVIEWER = "reviewer", "Reviewer"
     ADMIN = "admin", "Admin"
+
+    @property
+    def rank(self) -> int:
+        return list(Role).index(self)
+
+    @classmethod
+    def from_rank(cls, rank: int) -> Role:
+        return list(cls)[rank]
 
 
 class Scope(TextChoices):

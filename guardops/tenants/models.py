@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import pghistory
+import pgtrigger
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Func, Q
+from django.db.models.functions import Now
+from django.db.models.lookups import Exact
 
+from .audit import audited
 from .choices import Role, Scope
 from .querysets import ApiKeyQuerySet, TenantQuerySet
 
+SLUG = r"^[a-z0-9][a-z0-9_-]*$"
 
+
+@audited(
+    "UserEvent",
+    exclude=["password", "last_login"],
+    extra=[
+        pghistory.UpdateEvent("password", condition=pgtrigger.AnyChange("password")),
+        pghistory.UpdateEvent("login", condition=pgtrigger.AnyChange("last_login")),
+    ],
+)
 class User(AbstractUser):
     """A person. Operators run the installation and see across organisations."""
 
@@ -20,18 +35,25 @@ class User(AbstractUser):
         db_table = "tenants_user"
 
 
+@audited("OrganisationEvent")
 class Organisation(models.Model):
     """A customer of the installation: it holds tenants and decides for all of them."""
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
     time_zone = models.CharField(max_length=64, default="UTC")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(slug__regex=SLUG), name="organisation_slug_plain"),
+        ]
 
     def __str__(self) -> str:
         return self.name
 
 
+@audited("TenantEvent", exclude=["bundle_revision"])
 class Tenant(models.Model):
     """Whose runs they are: the unit of policies, keys, counts and privacy."""
 
@@ -40,25 +62,37 @@ class Tenant(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
     bundle_revision = models.BigIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     objects = TenantQuerySet.as_manager()
 
     class Meta:
         ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(condition=Q(slug__regex=SLUG), name="tenant_slug_plain"),
+            models.CheckConstraint(
+                condition=Q(bundle_revision__gte=0, bundle_revision__lte=2**53),
+                name="tenant_revision_in_range",
+            ),
+            # What memberships and keys refer to, so that neither crosses organisations.
+            models.UniqueConstraint(fields=["id", "organisation"], name="tenant_of_organisation"),
+        ]
 
     def __str__(self) -> str:
         return self.slug
 
 
+@audited("MembershipEvent")
 class Membership(models.Model):
     """A person's role in one tenant, or in every tenant of the organisation where ``tenant`` is empty."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     organisation = models.ForeignKey(Organisation, on_delete=models.CASCADE, related_name="memberships")
-    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, null=True, blank=True, related_name="memberships")
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.CASCADE, null=True, blank=True, related_name="memberships"
+    )
     role = models.CharField(max_length=16, choices=Role)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [
@@ -72,17 +106,18 @@ class Membership(models.Model):
         return f"{self.user} {self.role} of {self.tenant or self.organisation}"
 
 
+@audited("ApiKeyEvent", exclude=["digest", "last_used_at"])
 class ApiKey(models.Model):
     """A machine's key ``go_<prefix>_<secret>``: only the SHA-256 of the whole is kept."""
 
     organisation = models.ForeignKey(Organisation, on_delete=models.CASCADE, related_name="api_keys")
-    tenants = models.ManyToManyField(Tenant, related_name="api_keys")
+    tenants = models.ManyToManyField(Tenant, through="ApiKeyTenant", related_name="api_keys")
     name = models.CharField(max_length=128)
     prefix = models.CharField(max_length=16, unique=True)
     digest = models.BinaryField(max_length=32)
     scopes = ArrayField(models.CharField(max_length=32, choices=Scope))
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -90,7 +125,39 @@ class ApiKey(models.Model):
     objects = ApiKeyQuerySet.as_manager()
 
     class Meta:
-        ordering = ["-created_at"]
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(prefix__regex=r"^[0-9a-f]{12}$"), name="api_key_prefix_plain"),
+            models.CheckConstraint(
+                condition=Exact(
+                    Func(F("digest"), function="octet_length", output_field=models.IntegerField()), 32
+                ),
+                name="api_key_digest_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(scopes__contained_by=Scope.values, scopes__len__gte=1),
+                name="api_key_scopes_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_at=None) | Q(expires_at__gt=F("created_at")), name="api_key_expires_later"
+            ),
+            models.UniqueConstraint(fields=["id", "organisation"], name="api_key_of_organisation"),
+        ]
 
     def __str__(self) -> str:
         return f"go_{self.prefix}_…"
+
+
+@audited("ApiKeyTenantEvent")
+class ApiKeyTenant(models.Model):
+    """A tenant that a key covers; both are of the organisation, held by foreign keys of two columns."""
+
+    api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="+")
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="+")
+    organisation = models.ForeignKey(Organisation, on_delete=models.CASCADE, related_name="+", db_index=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["api_key", "tenant"], name="api_key_tenant_once")]
+
+    def __str__(self) -> str:
+        return f"{self.api_key} covers {self.tenant}"
