@@ -1,0 +1,40 @@
+"""What a page knows of the person who looks at it: the zone their times and days are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+ZONE_COOKIE = "zone"
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    """Return the IANA zone of that name, or None where there is none."""
+    try:
+        return ZoneInfo(name) if name else None
+    except (KeyError, ValueError, OSError):  # unknown, not a name, or a folder of the zone database
+        return None
+
+
+class ViewerZoneMiddleware:
+    """Render times in the zone that the page's Local button put into a cookie; UTC without one."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        zone = zone_named(request.COOKIES.get(ZONE_COOKIE, ""))
+        with timezone.override(zone):
+            return self.get_response(request)
+
+
+def viewer(request: HttpRequest) -> dict[str, Any]:
+    """Context of every page: whether its clock is the viewer's own, and when it was made."""
+    return {
+        "clock_is_local": zone_named(request.COOKIES.get(ZONE_COOKIE, "")) is not None,
+        "as_of": timezone.now(),
+    }
