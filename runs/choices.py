@@ -32,10 +32,10 @@ class Grain(IntegerChoices):
     DAY = 2, "day"
 
 
-class Measure(IntegerChoices):
-    """What a histogram counts: steps, one measure a unit, or durations in buckets."""
+class Cut(IntegerChoices):
+    """By what a roll-up's row is narrowed beside its tenant and its time."""
 
-    TOOL_CALLS = 0, "tool calls"
-    TURNS = 1, "turns"
-    SUPERSTEPS = 2, "supersteps"
-    DURATION = 3, "duration"
+    ALL = 0, "all runs"
+    JOB = 1, "a job type"
+    RELEASE = 2, "a release"
+    JOB_RELEASE = 3, "a job type and a release"

@@ -1,88 +1,150 @@
-"""What the pages read: counts by bucket, written by fold alone (`runs.rollup`).
+"""What the pages read: counts by time, written by fold alone (`runs.rollup`).
 
-A bucket starts at ``at`` (UTC) and is a quarter-hour, an hour or a day long (``grain``). Every run is counted
-four ways: with and without job type and release (``detailed``), under its tenant and under tenant 0, which is
-all tenants and reachable only for operators.
+A row counts what was placed in [at, at + grain). Each is kept under its tenant and under tenant 0, which is all
+tenants and reachable only for operators, and in the four cuts of job type and release, so that every filter is
+an equality on the key. Quarter-hours are written as runs come; hours and days are copies of them, made when they
+close (`FoldState.hours_to`, ``days_to``) and kept up from then on.
+
+Sums of money and tokens are wide on purpose: no sum of rows that ingest accepts may stop fold.
 """
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
-from ..choices import Grain, Measure
+from ..choices import Cut, Grain
+
+
+def money() -> models.DecimalField:
+    return models.DecimalField(max_digits=30, decimal_places=6, default=0)
+
+
+def count() -> models.IntegerField:
+    return models.IntegerField(default=0)
+
+
+def text() -> models.TextField:
+    return models.TextField(blank=True, default="", db_collation="C")
 
 
 class Rollup(models.Model):
-    pk = models.CompositePrimaryKey(
-        "tenant_id", "grain", "detailed", "at", "job_type", "release", "outcome", "reason"
-    )
+    """Everything a tile or the chart of halts shows, in one row (`runs.reports.metrics.Counts`)."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "cut", "grain", "job_type", "release", "at")
     tenant_id = models.IntegerField()
+    cut = models.SmallIntegerField(choices=Cut)
     grain = models.SmallIntegerField(choices=Grain)
-    detailed = models.BooleanField()
     at = models.DateTimeField()
-    job_type = models.TextField()
-    release = models.TextField()
-    outcome = models.TextField()
-    reason = models.TextField()  # canonical code, "other", or empty
-    runs = models.BigIntegerField(default=0)
-    completed = models.BigIntegerField(default=0)  # tasks
-    eligible = models.BigIntegerField(default=0)  # tasks
-    looped = models.BigIntegerField(default=0)
-    forced = models.BigIntegerField(default=0)
-    blocked = models.BigIntegerField(default=0)  # runs with a blocked fingerprint
+    job_type = text()
+    release = text()
+    runs = count()
+    completed = count()  # tasks
+    eligible = count()  # tasks
+    halted = count()
+    stopped = count()
+    looped = count()
+    forced = count()
+    blocked = count()
+    provider_failures = count()
+    halts_budget = count()  # stopped runs by family; they sum to ``stopped``
+    halts_repetition = count()
+    halts_cycle = count()
+    halts_progress = count()
+    halts_error = count()
+    halts_source = count()
+    halts_control = count()
+    halts_other = count()
     duplicates = models.BigIntegerField(default=0)
-    provider_failures = models.BigIntegerField(default=0)
-    tokens = models.BigIntegerField(default=0)
-    cost = models.DecimalField(max_digits=20, decimal_places=6, default=0)
-    repeated_cost = models.DecimalField(max_digits=20, decimal_places=6, default=0)  # attempts from the second on
-    loop_cost = models.DecimalField(max_digits=20, decimal_places=6, default=0)
+    tokens = models.DecimalField(max_digits=30, decimal_places=0, default=0)
+    cost = money()
+    cost_useful = money()  # the four parts sum to ``cost``
+    cost_forced = money()
+    cost_halted = money()
+    cost_failed = money()
+    repeated_cost = money()  # attempts from the second on
+    loop_cost = money()
 
     class Meta:
         db_table = "rollup"
+        indexes = [BrinIndex("at", name="rollup_at_brin")]  # making hours and days of what just closed
+
+
+class HaltCount(models.Model):
+    """Stopped runs by reason: the canonical code, or ``other`` for every code that the catalogue lacks."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "cut", "grain", "job_type", "release", "at", "reason")
+    tenant_id = models.IntegerField()
+    cut = models.SmallIntegerField(choices=Cut)
+    grain = models.SmallIntegerField(choices=Grain)
+    at = models.DateTimeField()
+    job_type = text()
+    release = text()
+    reason = text()
+    stopped = count()
+    cost = money()
+
+    class Meta:
+        db_table = "halt_count"
+        indexes = [BrinIndex("at", name="halt_count_at_brin")]
 
 
 class Histogram(models.Model):
-    """Completed, answered tasks by their steps (exact) or duration (buckets), one measure a unit, never pooled."""
+    """Completed, answered tasks of one job type by their steps (exact) and duration (buckets).
 
-    pk = models.CompositePrimaryKey(
-        "tenant_id", "grain", "detailed", "measure", "at", "job_type", "release", "value"
-    )
+    ``steps`` and ``durations`` hold the values that occur, in ascending order, and ``steps_tasks`` and
+    ``durations_tasks`` how many tasks had each; one row a unit of steps, which are never pooled. One row a cell
+    rather than one a value: an upsert of a cell costs the same, and there are thirty times fewer.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "cut", "grain", "job_type", "release", "step_unit", "at")
     tenant_id = models.IntegerField()
+    cut = models.SmallIntegerField(choices=Cut)  # JOB or JOB_RELEASE
     grain = models.SmallIntegerField(choices=Grain)
-    detailed = models.BooleanField()
-    measure = models.SmallIntegerField(choices=Measure)
     at = models.DateTimeField()
-    job_type = models.TextField()
-    release = models.TextField()
-    value = models.IntegerField()
-    tasks = models.BigIntegerField(default=0)
-    near_cap = models.BigIntegerField(default=0)  # of them at 90 % of their cap or above
+    job_type = text()
+    release = text()
+    step_unit = text()
+    tasks = count()
+    near_cap = count()  # of them at 90 % of their cap or above
     cap = models.IntegerField(null=True)  # the highest cap in force among them
+    steps = ArrayField(models.IntegerField())
+    steps_tasks = ArrayField(models.IntegerField())
+    durations = ArrayField(models.IntegerField())
+    durations_tasks = ArrayField(models.IntegerField())
 
     class Meta:
         db_table = "histogram"
+        indexes = [BrinIndex("at", name="histogram_at_brin")]
 
 
 class SourceDay(models.Model):
-    """A day's counts of one source in one tenant; at most 200 names a tenant and day, the rest is "other"."""
+    """A UTC day's counts of one source in one tenant, and in tenant 0.
+
+    A tenant has at most 200 names a day; what comes after them counts under the empty name, which people see
+    as "other". Tenant 0 holds what its tenants hold.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "day", "kind", "name")
     tenant_id = models.IntegerField()
     day = models.DateField()
-    kind = models.TextField()
-    name = models.TextField()
-    stopped = models.BigIntegerField(default=0)
-    completed = models.BigIntegerField(default=0)
+    kind = text()
+    name = text()
+    stopped = count()  # runs
+    completed = count()  # runs
     calls = models.BigIntegerField(default=0)
-    cost = models.DecimalField(max_digits=20, decimal_places=6, default=0)
-    organisations = models.BinaryField(null=True)  # tenant 0 only: a bitmap of organisation ids
+    cost = money()  # of the runs that used it
+    # Tenant 0 only: the organisations in whose stopped runs it was used, ascending. Ordinals instead of a
+    # bitmap: there are few a source, and a union needs no function of its own.
+    organisations = ArrayField(models.IntegerField(), null=True)
 
     class Meta:
         db_table = "source_day"
 
 
 class IngestSpan(models.Model):
-    """Which run ids a transaction wrote, so that fold and the tail prune partitions."""
+    """Which run ids a transaction wrote, so that fold and the tail prune partitions; fold deletes what it counted."""
 
     pk = models.CompositePrimaryKey("mark", "tenant_id")
     mark = models.BigIntegerField()
@@ -100,8 +162,11 @@ class FoldState(models.Model):
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     last = models.BigIntegerField(default=0)
+    # Of the cluster that the marks belong to, 0 where its functions may not be read.
     system_identifier = models.BigIntegerField()
-    folded_at = models.DateTimeField(null=True)
+    hours_to = models.DateTimeField()  # copies by hour exist for all that was placed before
+    days_to = models.DateTimeField()  # copies by day exist for all that was placed before
+    folded_at = models.DateTimeField()
 
     class Meta:
         db_table = "fold_state"
