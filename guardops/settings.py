@@ -39,6 +39,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "guardops.tenants.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -111,6 +112,15 @@ STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
+# TLS ends at a proxy; its X-Forwarded-Proto counts only where GUARDOPS_BEHIND_PROXY says that there is one.
+if env.boolean("GUARDOPS_BEHIND_PROXY", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_SSL_REDIRECT = env.boolean("GUARDOPS_SSL_REDIRECT", PRODUCTION)
+SECURE_HSTS_SECONDS = env.integer(
+    "GUARDOPS_HSTS_SECONDS", 31_536_000 if PRODUCTION else 0, low=0, high=63_072_000
+)
+# Subdomains and the browsers' preload list are for the owner of the domain to decide, not for an application.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"

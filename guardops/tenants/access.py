@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Count, Prefetch, Q
 from django.http import Http404
 
 from .choices import Role
@@ -98,9 +99,27 @@ def require_role(user: Person, tenant: Tenant, role: Role) -> None:
         raise PermissionDenied(f"This needs the role {role.label.lower()} in {tenant.name}.")
 
 
-def keys_managed_by(user: Person) -> ApiKeyQuerySet:
-    """Return the keys that cover a tenant where ``user`` is admin."""
-    return ApiKey.objects.for_tenants(tenants_with_role(user, Role.ADMIN))
+def administered_tenants(user: Person) -> TenantQuerySet:
+    """Return the tenants where ``user`` is admin; raises PermissionDenied where there are none."""
+    tenants = tenants_with_role(user, Role.ADMIN)
+    if not tenants.exists():
+        raise PermissionDenied("This needs the role admin in a tenant.")
+    return tenants
+
+
+def keys_to_manage(user: Person, now: datetime) -> ApiKeyQuerySet:
+    """Return the keys that cover a tenant where ``user`` is admin, those in use first, in two queries.
+
+    Each has its ``state`` at ``now``, in ``shown`` its tenants that ``user`` administers, and in ``covered``
+    how many it has in all. Raises PermissionDenied for who is admin nowhere.
+    """
+    tenants = administered_tenants(user)
+    return (
+        ApiKey.objects.with_state(now)
+        .annotate(covered=Count("tenants", distinct=True))
+        .for_tenants(tenants)
+        .prefetch_related(Prefetch("tenants", tenants, to_attr="shown"))
+    )
 
 
 def require_key_admin(user: Person, key_id: int) -> ApiKey:

@@ -19,6 +19,14 @@ class Role(TextChoices):
         return list(cls)[rank]
 
 
+class KeyState(TextChoices):
+    """Whether a key works."""
+
+    LIVE = "live", "In use"
+    EXPIRED = "expired", "Expired"
+    REVOKED = "revoked", "Revoked"
+
+
 class Scope(TextChoices):
     """What a key may do."""
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, Q, Value, When
 
-from .choices import Role
+from .choices import KeyState, Role
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,6 +44,17 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def live(self, now: datetime) -> ApiKeyQuerySet:
         """Keys that are neither revoked nor expired at ``now``."""
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+
+    def with_state(self, now: datetime) -> ApiKeyQuerySet:
+        """Add each key's ``state`` at ``now``, and put those in use first."""
+        state = Case(
+            When(~Q(revoked_at=None), then=Value(KeyState.REVOKED)),
+            When(expires_at__lte=now, then=Value(KeyState.EXPIRED)),
+            default=Value(KeyState.LIVE),
+            output_field=models.TextField(),
+        )
+        in_use = Case(When(state=KeyState.LIVE, then=0), default=1)
+        return self.annotate(state=state).order_by(in_use, "-created_at", "-id")
 
     def for_tenants(self, tenants: TenantQuerySet) -> ApiKeyQuerySet:
         """Keys that cover any of ``tenants``."""
