@@ -51,12 +51,10 @@ import django_filters as filters
 from django import forms
 from django.utils.functional import cached_property
 
-from guardops.guard import events
-
 from .choices import Family, Outcome
 from .keyset import COLUMNS, MAX_PAGE_SIZE, PAGE_SIZE, BadCursor, Cursor, Sort
 from .models import Run
-from .querysets import COST_PARTS, RunQuerySet
+from .querysets import RunQuerySet
 from .reports.windows import WindowError, parse_window
 
 if TYPE_CHECKING:
@@ -64,7 +62,11 @@ if TYPE_CHECKING:
 
     from .reports.metrics import Window
 
-_INTEGER_MAX = 2**31 - 1
+_COUNT = {"min_value": 0, "max_value": 2**31 - 1}
+_RELEASE_LENGTH = 260  # release and prompt version, folded
+_STEP_UNITS = [("tool_call", "tool calls"), ("turn", "turns"), ("superstep", "supersteps")]
+_COST_PARTS = [("useful", "useful"), ("forced", "forced answers"), ("halted", "halted"), ("failed", "failed")]
+_ORDERS = [(f"{sign}{key}", key) for key in COLUMNS for sign in ("-", "")]
 
 
 class VerbFilter(filters.Filter):
@@ -134,7 +136,12 @@ class RunFilterForm(forms.Form):
         self.ignored = sorted(set(data) - set(self.fields))
 
     @property
-    def sort(self) -> Sort:
+    def flags(self) -> list[forms.BoundField]:
+        """The fields that are on or off."""
+        return [self[name] for name, field in self.fields.items() if isinstance(field, FlagField)]
+
+    @property
+    def order(self) -> Sort:
         return Sort.parse(self.cleaned_data.get("sort") or str(Sort()))
 
     @property
@@ -161,41 +168,41 @@ class RunFilterForm(forms.Form):
         if after and before:
             self.add_error("before", "Give a page's beginning or its end, not both.")
         for name, place in (("after", after), ("before", before)):
-            if place and "sort" in self.cleaned_data and place.key != self.sort.key:
+            if place and "sort" in self.cleaned_data and place.key != self.order.key:
                 self.add_error(name, "This page belongs to a list in another order; start from its first page.")
 
 
 class RunFilter(filters.FilterSet):
     """Runs that match every parameter. Hand it runs that are already narrowed to the scope's tenants."""
 
-    range = Shown()
-    tenant = Shown(max_length=64)
-    job = VerbFilter("of_job", max_length=128)
-    release = VerbFilter("of_release", max_length=256)
-    outcome = VerbFilter("ended_as", forms.MultipleChoiceField, choices=Outcome.choices)
-    stopped = FlagFilter("stopped")
-    family = VerbFilter("of_family", forms.ChoiceField, choices=Family.choices)
-    reason = VerbFilter("stopped_for", max_length=64)
-    looped = FlagFilter("looped")
-    provider_failure = FlagFilter("provider_failures")
-    forced = FlagFilter("forced")
-    blocked = FlagFilter("blocked")
-    duplicates = FlagFilter("with_duplicates")
-    completes = FlagFilter("completing")
-    eligible = FlagFilter("eligible")
-    answered = FlagFilter("answered")
-    step_unit = VerbFilter("counted_in", forms.ChoiceField, choices=[(u.value, u.value) for u in events.StepUnit])
-    steps_min = VerbFilter("with_steps_from", forms.IntegerField, min_value=0, max_value=_INTEGER_MAX)
-    steps_max = VerbFilter("with_steps_to", forms.IntegerField, min_value=0, max_value=_INTEGER_MAX)
-    near_cap = FlagFilter("near_cap")
-    attempt_min = VerbFilter("from_attempt", forms.IntegerField, min_value=1, max_value=1_000)
-    cost = VerbFilter("of_cost_part", forms.ChoiceField, choices=[(part, part) for part in COST_PARTS])
-    root = VerbFilter("of_task", max_length=128)
-    q = VerbFilter("matching", max_length=128)
-    sort = Shown(forms.ChoiceField, choices=[(f"{sign}{key}", key) for key in COLUMNS for sign in ("-", "")])
-    size = Shown(forms.IntegerField, min_value=1, max_value=MAX_PAGE_SIZE)
-    after = Shown(CursorField)
-    before = Shown(CursorField)
+    range = Shown(label="Range")
+    tenant = Shown(label="Tenant", max_length=64)
+    job = VerbFilter("of_job", label="Job type", max_length=128)
+    release = VerbFilter("of_release", label="Release", max_length=_RELEASE_LENGTH)
+    outcome = VerbFilter("ended_as", forms.MultipleChoiceField, label="Outcome", choices=Outcome.choices)
+    stopped = FlagFilter("stopped", label="Stopped by the guard")
+    family = VerbFilter("of_family", forms.ChoiceField, label="Halt reasons", choices=Family.choices)
+    reason = VerbFilter("stopped_for", label="Halt reason", max_length=64)
+    looped = FlagFilter("looped", label="Counts as a loop")
+    provider_failure = FlagFilter("provider_failures", label="Provider failure")
+    forced = FlagFilter("forced", label="Forced answer")
+    blocked = FlagFilter("blocked", label="Blocked call")
+    duplicates = FlagFilter("with_duplicates", label="Duplicate calls")
+    completes = FlagFilter("completing", label="Completed its task")
+    eligible = FlagFilter("eligible", label="First run of its task")
+    answered = FlagFilter("answered", label="Closed with an answer")
+    near_cap = FlagFilter("near_cap", label="At 90 % of its step cap or above")
+    step_unit = VerbFilter("counted_in", forms.ChoiceField, label="Steps counted in", choices=_STEP_UNITS)
+    steps_min = VerbFilter("with_steps_from", forms.IntegerField, label="Steps from", **_COUNT)
+    steps_max = VerbFilter("with_steps_to", forms.IntegerField, label="Steps up to", **_COUNT)
+    attempt_min = VerbFilter("from_attempt", forms.IntegerField, label="Attempts from", min_value=1, max_value=1_000)
+    cost = VerbFilter("of_cost_part", forms.ChoiceField, label="Cost that was", choices=_COST_PARTS)
+    root = VerbFilter("of_task", label="Task", max_length=128)
+    q = VerbFilter("matching", label="Run, task or agent", max_length=128)
+    sort = Shown(forms.ChoiceField, label="Order", choices=_ORDERS)
+    size = Shown(forms.IntegerField, label="Rows on a page", min_value=1, max_value=MAX_PAGE_SIZE)
+    after = Shown(CursorField, label="Page after")
+    before = Shown(CursorField, label="Page before")
 
     class Meta:
         model = Run

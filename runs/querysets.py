@@ -7,7 +7,6 @@ which index a query reads.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -16,6 +15,8 @@ from django.db.models import F, Q
 
 from guardops.guard.events import Answer, Outcome
 from guardops.guard.reasons import Family, canonical
+
+from .partitions import run_id_bounds
 
 if TYPE_CHECKING:
     from .models import Run
@@ -32,17 +33,6 @@ COST_PARTS: dict[str, tuple[Outcome, ...]] = {
 }
 """What a run's cost was spent on, by how the run ended; every outcome is in exactly one part."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# How far a stored run's id (minted when it began) may lie from ``at``: ingest maps what lies further away.
-_LONGEST_BEFORE = timedelta(days=1)
-_LONGEST_AFTER = timedelta(minutes=5)
-
-
-def first_id(moment: datetime) -> UUID:
-    """Return the lowest UUIDv7 of ``moment``'s millisecond: where a day of ids begins, as the partitions count."""
-    milliseconds = (moment - _EPOCH) // timedelta(milliseconds=1)
-    return UUID(int=max(milliseconds, 0) << 80)
-
 
 class RunQuerySet(models.QuerySet["Run"]):
     def for_tenants(self, tenant_ids: Iterable[int]) -> RunQuerySet:
@@ -54,12 +44,8 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def within(self, window: Window) -> RunQuerySet:
         """Runs placed in the half-open window, with the range of ids it implies, so that partitions prune."""
-        return self.filter(
-            at__gte=window.start,
-            at__lt=window.end,
-            run_id__gte=first_id(window.start - _LONGEST_BEFORE),
-            run_id__lt=first_id(window.end + _LONGEST_AFTER),
-        )
+        low, high = run_id_bounds(window.start, window.end)
+        return self.filter(at__gte=window.start, at__lt=window.end, run_id__gte=low, run_id__lt=high)
 
     def of_job(self, job_type: str) -> RunQuerySet:
         return self.filter(job_type=job_type)
@@ -68,7 +54,10 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(release=release)
 
     def of_task(self, root_task_id: str) -> RunQuerySet:
-        return self.filter(root_task_id=root_task_id)
+        """Runs of a task; a run that names no task is its own, under its run id."""
+        own = as_id(root_task_id)
+        found = Q(root_task_id=root_task_id)
+        return self.filter(found if own is None else found | Q(run_id=own, root_task_id=""))
 
     def ended_as(self, outcomes: Iterable[str]) -> RunQuerySet:
         return self.filter(outcome__in=tuple(outcomes))
@@ -152,6 +141,14 @@ class RunQuerySet(models.QuerySet["Run"]):
     def without_detail(self) -> RunQuerySet:
         """Leave the json column unread: lists never show it."""
         return self.defer("detail", "body_digest")
+
+
+def as_id(text: str) -> UUID | None:
+    """Return the id that ``text`` writes in full, or None."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def ids_beginning(text: str) -> tuple[UUID, UUID] | None:

@@ -1,0 +1,52 @@
+"""The filters in force as words, each with the address of the same list without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django import forms
+
+if TYPE_CHECKING:
+    from django.http import QueryDict
+
+    from ..filters import RunFilterForm
+
+# What the bar above the list shows, and what says how the list is shown.
+_NO_CHIPS = frozenset({"range", "tenant", "job", "release", "q", "sort", "size", "after", "before"})
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One filter in force. ``value`` may be somebody's text; ``without`` is the query that drops the filter."""
+
+    label: str
+    value: str
+    without: str
+
+
+def chips(form: RunFilterForm, params: QueryDict) -> list[Chip]:
+    """Return a chip for every filter in ``params`` that the bar does not show, in the order of the address."""
+    return [
+        Chip(str(form.fields[name].label), _words(form.fields[name], value), query_without(params, name, value))
+        for name in params
+        if name in form.fields and name not in _NO_CHIPS
+        for value in params.getlist(name)
+        if value
+    ]
+
+
+def _words(field: forms.Field, value: str) -> str:
+    if not isinstance(field, forms.ChoiceField):
+        return value
+    words = dict(field.choices).get(value, value)
+    return "" if words == "yes" else str(words)
+
+
+def query_without(params: QueryDict, name: str, value: str) -> str:
+    """Return the query string without one value of one parameter, back on the list's first page."""
+    rest = params.copy()
+    rest.setlist(name, [other for other in params.getlist(name) if other != value])
+    for place in ("after", "before"):
+        rest.pop(place, None)
+    return f"?{rest.urlencode()}"
