@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -62,8 +62,16 @@ def words(name: str, default: Sequence[str] = ()) -> list[str]:
     return [part.strip() for part in raw.split(",") if part.strip()]
 
 
-def database(url: str) -> dict[str, object]:
-    """Return Django's connection settings for ``postgresql://user:password@host:port/name?host=/socket/folder``."""
+def database(
+    url: str, *, settings: Mapping[str, str] | None = None, pool: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """Return Django's connection settings for ``postgresql://user:password@host:port/name?host=/socket/folder``.
+
+    Args:
+        url: the address; what its query holds beside host and port goes to libpq as it is.
+        settings: PostgreSQL settings of each session, by name.
+        pool: options of psycopg's pool; without it each connection is opened and closed by its user.
+    """
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:
         raise ImproperlyConfigured("DATABASE_URL must start with postgresql://.")
@@ -76,12 +84,21 @@ def database(url: str) -> dict[str, object]:
         port = parts.port
     except ValueError:
         raise ImproperlyConfigured("DATABASE_URL has a port that is no number.") from None
+    port_text = query.pop("port", None) or str(port or "")
+    options: dict[str, object] = dict(query)
+    if settings:
+        words = [f"-c {setting}={value}" for setting, value in settings.items()]
+        options["options"] = " ".join([*words, query.get("options", "")]).strip()
+    if pool:
+        options["pool"] = dict(pool)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": name,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": host,
-        "PORT": str(query.pop("port", None) or port or ""),
-        "OPTIONS": dict(query),
+        "PORT": port_text,
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": options,
     }

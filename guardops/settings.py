@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from guardops import env
+from guardops import env, logs
 from guardops.local import state
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -15,7 +15,8 @@ PRODUCTION = PROFILE == "production"
 
 DEBUG = False
 SECRET_KEY = env.text("GUARDOPS_SECRET_KEY") if PRODUCTION else state.secret_key()
-ALLOWED_HOSTS = env.words("GUARDOPS_HOSTS", () if PRODUCTION else ("127.0.0.1", "localhost", "[::1]", "testserver"))
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]", "testserver")
+ALLOWED_HOSTS = env.words("GUARDOPS_HOSTS", () if PRODUCTION else _LOCAL_HOSTS)
 CSRF_TRUSTED_ORIGINS = env.words("GUARDOPS_ORIGINS")
 GATE_URL = env.text("GUARDOPS_GATE_URL", "" if PRODUCTION else state.gate_url())
 
@@ -73,16 +74,27 @@ TEMPLATES = [
     },
 ]
 
-_database = env.database(env.text("DATABASE_URL", "" if PRODUCTION else state.database_url()))
-# An open writing transaction anywhere holds back what fold may count, so none may idle.
-_database["OPTIONS"] = {
-    **_database["OPTIONS"],  # type: ignore[dict-item]
-    "options": f"-c idle_in_transaction_session_timeout=30000 -c TimeZone=UTC"
-    f" -c statement_timeout={5000 if PROCESS == 'web' else 0}",
+WEB_THREADS = env.integer("GUARDOPS_WEB_THREADS", 8, low=1, high=64)
+GATE_THREADS = env.integer("GUARDOPS_GATE_THREADS", 8, low=1, high=64)
+# Only the doors keep connections: one for each thread, a few for the gate's small executor. A Celery worker
+# would close the pool after each task. A database that is gone costs a request two seconds, no restart.
+_POOL = {
+    "min_size": 1,
+    "max_size": (WEB_THREADS if PROCESS == "web" else GATE_THREADS) + 8,
+    "timeout": 2,
+    "max_waiting": 200,
+    "reconnect_timeout": 3,
 }
-_database["CONN_HEALTH_CHECKS"] = True
-DATABASES = {"default": _database}
-BROKER_URL = env.text("BROKER_URL", "" if PRODUCTION else state.broker_url())
+DATABASES = {
+    "default": env.database(
+        env.text("DATABASE_URL") if PRODUCTION else env.text("DATABASE_URL", state.database_url()),
+        # An open writing transaction anywhere holds back what fold may count, so none may idle.
+        settings={"idle_in_transaction_session_timeout": "30s", "TimeZone": "UTC"}
+        | ({"statement_timeout": "5s"} if PROCESS == "web" else {}),
+        pool=_POOL if PROCESS in {"web", "gate"} else None,
+    )
+}
+BROKER_URL = env.text("BROKER_URL") if PRODUCTION else env.text("BROKER_URL", state.broker_url())
 
 AUTH_USER_MODEL = "tenants.User"
 LOGIN_URL = "tenants:login"
@@ -91,7 +103,7 @@ LOGOUT_REDIRECT_URL = "tenants:login"
 PASSWORD_HASHERS = (
     ["django.contrib.auth.hashers.MD5PasswordHasher"]
     if PROFILE == "test"
-    else ["django.contrib.auth.hashers.PBKDF2PasswordHasher", "django.contrib.auth.hashers.ScryptPasswordHasher"]
+    else [f"django.contrib.auth.hashers.{name}PasswordHasher" for name in ("PBKDF2", "Scrypt")]
 )
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -109,13 +121,28 @@ USE_TZ = True
 USE_I18N = False
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# In production `manage.py collectstatic` makes the files; elsewhere they are served from where they are.
+STATIC_ROOT = BASE_DIR / "staticfiles" if PRODUCTION else None
+WHITENOISE_USE_FINDERS = not PRODUCTION
+_static_storage = (
+    "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    if PRODUCTION
+    else "django.contrib.staticfiles.storage.StaticFilesStorage"
+)
+STORAGES = {"staticfiles": {"BACKEND": _static_storage}}
+
+LOGGING = logs.configuration(
+    env.choice("GUARDOPS_LOG", ["json", "text"], "json"),
+    env.choice("GUARDOPS_LOG_LEVEL", ["DEBUG", "INFO", "WARNING", "ERROR"], "INFO"),
+)
 
 # TLS ends at a proxy; its X-Forwarded-Proto counts only where GUARDOPS_BEHIND_PROXY says that there is one.
-if env.boolean("GUARDOPS_BEHIND_PROXY", False):
+BEHIND_PROXY = env.boolean("GUARDOPS_BEHIND_PROXY", False)
+if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.boolean("GUARDOPS_SSL_REDIRECT", PRODUCTION)
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SECURE_HSTS_SECONDS = env.integer(
     "GUARDOPS_HSTS_SECONDS", 31_536_000 if PRODUCTION else 0, low=0, high=63_072_000
 )

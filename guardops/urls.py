@@ -1,6 +1,9 @@
 from django.urls import include, path
 
+from guardops.health import healthz
+
 urlpatterns = [
+    path("healthz", healthz),
     path("", include("guardops.tenants.urls")),
     path("", include("runs.urls")),
 ]

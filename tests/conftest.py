@@ -12,7 +12,7 @@ from django.db.backends.postgresql.operations import DatabaseOperations
 
 @pytest.fixture(autouse=True, scope="session")
 def _flush_audited_tables() -> Iterator[None]:
-    """Let the flush after a transactional test truncate tables whose triggers refuse that to everybody else."""
+    """Let the flush after a transactional test truncate tables whose triggers refuse it to all others."""
 
     def execute_sql_flush(self: DatabaseOperations, sql_list: list[str]) -> None:
         with transaction.atomic(using=self.connection.alias), self.connection.cursor() as cursor:
@@ -32,4 +32,4 @@ def database_url(transactional_db: None) -> str:
     query = {key: settings[name] for key, name in (("host", "HOST"), ("port", "PORT")) if settings[name]}
     user = quote(settings["USER"], safe="")
     password = f":{quote(settings['PASSWORD'], safe='')}" if settings["PASSWORD"] else ""
-    return f"postgresql://{user}{password}@/{quote(settings['NAME'], safe='')}?{urlencode(query)}"
+    return f"postgresql://{user}{password}@/{quote(settings['NAME'], safe='')}?{urlencode(query, safe='/')}"

