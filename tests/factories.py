@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
+import secrets
 import uuid
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from guardops.guard import events
+from guardops.guard.ids import uuid7
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role, Scope
 from guardops.tenants.keys import create_key
@@ -77,16 +78,8 @@ def make_key(
 
 
 def make_run_id(at: datetime) -> uuid.UUID:
-    """Return a UUIDv7 of that moment (millisecond)."""
-    milliseconds = int(at.timestamp() * 1000)
-    random = int.from_bytes(os.urandom(10), "big")
-    return uuid.UUID(
-        int=(milliseconds << 80)
-        | (0x7 << 76)
-        | ((random >> 68) & 0xFFF) << 64
-        | (0b10 << 62)
-        | (random & (2**62 - 1))
-    )
+    """Return a new UUIDv7 of that moment (milliseconds)."""
+    return uuid7(round(at.timestamp() * 1000), secrets.randbits(74))
 
 
 def make_run_event(**overrides: Any) -> events.RunEnded:

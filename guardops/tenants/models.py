@@ -14,8 +14,10 @@ from django.db.models.lookups import Exact
 from .audit import audited
 from .choices import Role, Scope
 from .querysets import ApiKeyQuerySet, TenantQuerySet
+from .validators import known_zone
 
 SLUG = r"^[a-z0-9][a-z0-9_-]*$"
+NO_SLUG = "Use lower-case letters, digits, - and _, and begin with a letter or digit."
 
 
 @audited(
@@ -41,12 +43,14 @@ class Organisation(models.Model):
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
-    time_zone = models.CharField(max_length=64, default="UTC")
+    time_zone = models.CharField(max_length=64, default="UTC", validators=[known_zone])
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(slug__regex=SLUG), name="organisation_slug_plain"),
+            models.CheckConstraint(
+                condition=Q(slug__regex=SLUG), name="organisation_slug_plain", violation_error_message=NO_SLUG
+            ),
         ]
 
     def __str__(self) -> str:
@@ -69,7 +73,9 @@ class Tenant(models.Model):
     class Meta:
         ordering = ["slug"]
         constraints = [
-            models.CheckConstraint(condition=Q(slug__regex=SLUG), name="tenant_slug_plain"),
+            models.CheckConstraint(
+                condition=Q(slug__regex=SLUG), name="tenant_slug_plain", violation_error_message=NO_SLUG
+            ),
             models.CheckConstraint(
                 condition=Q(bundle_revision__gte=0, bundle_revision__lte=2**53),
                 name="tenant_revision_in_range",
