@@ -1,0 +1,55 @@
+"""The Celery application: it wakes work whose truth is a row in PostgreSQL, so a lost message costs time.
+
+Tasks are made with ``@app.task`` in each app's ``tasks.py``; every periodic one is a management command too.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import Celery
+from celery.schedules import crontab
+from celery.signals import setup_logging
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "guardops.settings")
+
+from django.conf import settings
+
+_VISIBILITY_SECONDS = 300  # after which a killed worker's message is given to another
+_TIME_LIMIT_SECONDS = 120  # less than half of it: a task never runs beside its own second delivery
+
+app = Celery("guardops")
+app.conf.update(
+    broker_url=settings.BROKER_URL,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={
+        "visibility_timeout": _VISIBILITY_SECONDS,
+        "unacked_restore_throttle": 1,
+        "socket_timeout": 5,
+        "socket_connect_timeout": 5,
+    },
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    task_ignore_result=True,
+    task_time_limit=_TIME_LIMIT_SECONDS,
+    task_soft_time_limit=_TIME_LIMIT_SECONDS - 20,
+    task_publish_retry_policy={"max_retries": 1, "interval_start": 0.2},
+    worker_prefetch_multiplier=1,
+    worker_redirect_stdouts=False,
+    beat_scheduler="guardops.beat:SingleScheduler",
+    timezone="UTC",
+    beat_schedule={
+        "ensure-partitions": {
+            "task": "runs.tasks.ensure_partitions",
+            "schedule": crontab(minute="7"),
+            "options": {"expires": 3600},
+        },
+    },
+)
+app.autodiscover_tasks(["runs"])
+
+
+@setup_logging.connect  # type: ignore[untyped-decorator]
+def _keep_our_logging(**kwargs: Any) -> None:
+    """Celery sets up no logging of its own once somebody listens here; Django's settings already have."""

@@ -1,0 +1,27 @@
+"""`manage.py setup`: bring a database up to date and, where it is empty, make the first admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from guardops.tenants.setup import first_start
+from runs.partitions import ensure_partitions
+
+
+class Command(BaseCommand):
+    help = "Migrate, make partitions and, in an empty database, the first admin (printed once)."
+    requires_migrations_checks = False
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        call_command("migrate", interactive=False, verbosity=options["verbosity"])
+        ensure_partitions(timezone.now())
+        if login := first_start():
+            self.stdout.write("")
+            self.stdout.write("  Sign in with these; the password is not shown again:")
+            self.stdout.write(f"    name      {login.username}")
+            self.stdout.write(f"    password  {login.password}")
+            self.stdout.write("")

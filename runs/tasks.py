@@ -1,0 +1,16 @@
+"""Periodic work on runs; each task is a management command too and safe to run twice at once."""
+
+from __future__ import annotations
+
+from django.db import OperationalError
+from django.utils import timezone
+
+from guardops.celery import app
+
+from .partitions import ensure_partitions as ensure
+
+
+@app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=10)
+def ensure_partitions() -> None:
+    """Make the day partitions that are missing, so that no run arrives before its day has a place."""
+    ensure(timezone.now())
