@@ -10,7 +10,7 @@ from guardops.celery import app
 from .partitions import ensure_partitions as ensure
 
 
-@app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=10)
+@app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=10)  # type: ignore[untyped-decorator]
 def ensure_partitions() -> None:
     """Make the day partitions that are missing, so that no run arrives before its day has a place."""
     ensure(timezone.now())

@@ -116,6 +116,7 @@ class Installation:
                     _SERVERS,
                     prepare=postgres.prepare,
                     is_ready=postgres.is_ready,
+                    quiet=True,
                     stop_signal=signal.SIGINT,
                     grace=60,
                 )
@@ -129,7 +130,12 @@ class Installation:
             self.broker_url = valkey.url
             self._start_server(
                 Child(
-                    "valkey", valkey.command, _SERVERS + 1, prepare=valkey.prepare, is_ready=valkey.is_ready
+                    "valkey",
+                    valkey.command,
+                    _SERVERS + 1,
+                    prepare=valkey.prepare,
+                    is_ready=valkey.is_ready,
+                    quiet=True,
                 )
             )
 

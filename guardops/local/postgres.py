@@ -207,6 +207,8 @@ class Postgres:
 
     def is_ready(self) -> bool:
         """Tell whether the server answers; the first answer also makes sure of the role and its database."""
+        if not self._says_ready():
+            return False
         try:
             with self._connect() as connection:
                 self._ensure_role(connection)
@@ -281,6 +283,14 @@ class Postgres:
                     )
         for path in (lock, self.place.sockets / ".s.PGSQL.5432.lock", self.place.sockets / ".s.PGSQL.5432"):
             path.unlink(missing_ok=True)
+
+    def _says_ready(self) -> bool:
+        """Read the server's own word, so that no question before it is logged as a failure."""
+        try:
+            lines = (self.place.data / "postmaster.pid").read_text().split("\n")
+        except FileNotFoundError:
+            return False
+        return len(lines) > 7 and lines[7].strip() == "ready"
 
     def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(

@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
@@ -45,10 +46,12 @@ class Child:
     stop_signal: int = signal.SIGTERM
     grace: float = 30.0
     restarted: bool = True
+    quiet: bool = False  # its last lines are shown only when it falls
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     born: float = 0.0
     falls: int = 0
     due: float = 0.0
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=30), repr=False)
 
     @property
     def is_alive(self) -> bool:
@@ -79,9 +82,10 @@ class Supervisor:
             if self.stopping:
                 raise LocalError("stopped while starting")
             if not child.is_alive:
-                self._pump(0)
+                self._tell(child)
                 raise LocalError(f"{child.name} ended while starting ({_ending(child)}); see above.")
             if time.monotonic() > deadline:
+                self._tell(child)
                 raise LocalError(f"{child.name} does not answer after {seconds:.0f} s; see above.")
 
     def run_once(self, child: Child) -> None:
@@ -135,8 +139,19 @@ class Supervisor:
         output = child.process.stdout
         if output is not None:
             os.set_blocking(output.fileno(), False)
-            self._pipes.register(output, selectors.EVENT_READ, _Lines(child.name, output, self._show))
+            self._pipes.register(output, selectors.EVENT_READ, _Lines(output, self._hearer(child)))
         self._changed()
+
+    def _hearer(self, child: Child) -> Callable[[str], None]:
+        if child.quiet:
+            return child.said.append
+        return lambda line: self._show(child.name, line)
+
+    def _tell(self, child: Child) -> None:
+        """Show what a quiet child last said."""
+        self._pump(0)
+        while child.said:
+            self._show(child.name, child.said.popleft())
 
     def _look_after(self, child: Child, now: float) -> None:
         if child.process is None:
@@ -146,6 +161,7 @@ class Supervisor:
         if child.is_alive:
             return
         signal_group(child.process.pid, signal.SIGKILL)  # what it had started must not go on
+        self._tell(child)
         ending, child.process = _ending(child), None
         if not child.restarted:
             self.children.remove(child)
@@ -186,8 +202,7 @@ class Supervisor:
 class _Lines:
     """A child's output, cut into lines."""
 
-    def __init__(self, name: str, pipe: IO[bytes], show: Callable[[str, str], None]) -> None:
-        self.name = name
+    def __init__(self, pipe: IO[bytes], show: Callable[[str], None]) -> None:
         self.pipe = pipe
         self.show = show
         self.rest = b""
@@ -203,7 +218,7 @@ class _Lines:
             lines, self.rest = [*lines, self.rest], b""
         for line in lines:
             if line.strip():
-                self.show(self.name, printable(line.decode(errors="replace")))
+                self.show(printable(line.decode(errors="replace")))
         return bool(block)
 
     def close(self) -> None:

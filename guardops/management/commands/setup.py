@@ -14,7 +14,7 @@ from runs.partitions import ensure_partitions
 
 class Command(BaseCommand):
     help = "Migrate, make partitions and, in an empty database, the first admin (printed once)."
-    requires_migrations_checks = False
+    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", interactive=False, verbosity=options["verbosity"])
