@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"[\t\n\x20-\x7e]*")
 
 
 def is_unseen(char: str) -> bool:
-    """Say whether a character shows as nothing or changes how others show: controls, bidi, zero width, fillers."""
+    """Say whether a character shows as nothing or changes how others show: controls, bidi, fillers."""
     if char in "\n\t":
         return False
     return (

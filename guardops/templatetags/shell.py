@@ -20,7 +20,7 @@ def icon(name: str, extra: str = "") -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def nav_link(context: template.Context, view: str, label: str, image: str, *also: str) -> SafeString:
-    """A link of the navigation, marked as current on its own page and on those whose view starts with ``also``."""
+    """A link of the navigation, marked as current on its page and where the view starts with ``also``."""
     request: Any = context.get("request")
     match = request.resolver_match if request else None
     here = match.view_name if match else ""

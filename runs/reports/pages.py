@@ -1,0 +1,81 @@
+"""The overview. One address, two renderings: the page, and for htmx its panels alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRefresh, reswap
+
+from guardops.tenants.access import visible
+
+from .asked import Asked, NotAsked, read_asked
+from .overview import read_overview
+from .panels.filters import filters_of, window_name
+from .panels.first_steps import first_steps
+from .panels.halts import halts_panel
+from .panels.steps import steps_panel
+from .panels.tiles import tiles_panel
+from .windows import WindowError
+
+if TYPE_CHECKING:
+    from .metrics import Overview
+
+
+@require_safe
+@vary_on_headers("HX-Request")
+def overview(request: HttpRequest) -> HttpResponse:
+    now, seen = timezone.now(), visible(request.user)
+    if not seen.tenants:
+        return render(request, "runs/no_tenant.html")
+    try:
+        asked = read_asked(request.GET, seen, now=now, zone=timezone.get_current_timezone_name())
+    except (NotAsked, WindowError) as problem:
+        return render(request, "400.html", {"problem": str(problem)}, status=400)
+    found = read_overview(asked.scope, asked.window, now=now, steps_job=asked.steps_job)
+    context = {"as_of": found.as_of.at, "version": _version(found), "filters": filters_of(asked, seen, found)}
+    fragment = request.htmx and not (request.htmx.boosted or request.htmx.history_restore_request)
+    if fragment and request.GET.get("seen") == context["version"]:
+        # Nothing changed since the last poll: only the clock moves.
+        return reswap(render(request, "_as_of.html", context), "none")
+    if fragment and found.any_runs and "first" in request.GET:
+        return HttpResponseClientRefresh()
+    if found.any_runs:
+        context |= panels(found, asked, now)
+    else:
+        gate_url = settings.GATE_URL
+        context["first"] = first_steps(request.user, seen, asked.tenant, gate_url=gate_url, now=now)
+    return render(request, "runs/_overview.html" if fragment else "runs/overview.html", context)
+
+
+def panels(found: Overview, asked: Asked, now: datetime) -> dict[str, Any]:
+    """Return what the panels show; without runs in the window only that there are none."""
+    links, window = asked.links, found.window
+    shared = {"links": links, "window_name": window_name(window), "narrowed": asked.narrowed}
+    if not found.tiles.now.runs:
+        return {**shared, "nothing": True}
+    return {
+        **shared,
+        "tiles": tiles_panel(found.tiles, window, links),
+        "halts": halts_panel(found.halts, window, links, now, table=asked.halts_table),
+        "steps": steps_panel(found.steps, window, links, table=asked.steps_table),
+        "halts_views": links.page(halts=None),
+        "halts_table": links.page(halts="table"),
+    }
+
+
+def _version(found: Overview) -> str:
+    """Name what is shown, so that a poll that would show the same costs neither drawing nor swapping it.
+
+    The minute is in it because the panels say how much of the last bar has passed.
+    """
+    as_of = replace(found.as_of, at=found.as_of.at.replace(second=0, microsecond=0))
+    return blake2b(repr(replace(found, as_of=as_of)).encode(), digest_size=9).hexdigest()
