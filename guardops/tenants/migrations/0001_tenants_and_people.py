@@ -5,12 +5,13 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import django.db.models.lookups
 import django.utils.timezone
-import guardops.tenants.validators
 import pghistory.utils
 import pgtrigger.compiler
 import pgtrigger.migrations
 from django.conf import settings
 from django.db import migrations, models
+
+import guardops.tenants.validators
 
 
 class Migration(migrations.Migration):
