@@ -2,8 +2,7 @@
 
 Several red numbers at once hide the one that counts, so a change is loud only beyond the measure's usual
 band: three robust standard errors (from the median absolute deviation of the buckets, which a spike does not
-widen), and at
-least what chance alone moves a share or a count by, or a tenth of what an amount was.
+widen), and at least what chance alone moves a share or a count by, or a tenth of what an amount was.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from runs.reports.asked import Asked
 from runs.reports.metrics import Overview, Window
 from runs.reports.windows import DEFAULT_RANGE
 
-_RANGE_LABELS = {
+RANGES = {
     "1h": "Last hour",
     "6h": "Last 6 h",
     "24h": "Last 24 h",
@@ -66,15 +66,15 @@ def filters_of(asked: Asked, seen: Visible, found: Overview) -> Filters:
 
 def window_name(window: Window) -> str:
     """Return ``24 h``, or both ends of a window that was given by them."""
-    if window.key in _RANGE_LABELS:
-        return _RANGE_LABELS[window.key].removeprefix("Last ")
+    if window.key in RANGES:
+        return RANGES[window.key].removeprefix("Last ")
     start, end = timezone.localtime(window.start), timezone.localtime(window.end)
     return f"{start.day} {start:%b %H:%M} – {end.day} {end:%b %H:%M}"
 
 
 def _range_pick(window: Window) -> Pick:
-    options = [Option(key, label, key == window.key) for key, label in _RANGE_LABELS.items()]
-    custom = window.key not in _RANGE_LABELS
+    options = [Option(key, label, key == window.key) for key, label in RANGES.items()]
+    custom = window.key not in RANGES
     if custom:  # empty, so that the ends beside it count
         options.insert(0, Option("", window_name(window), True))
     return Pick("range", "Range", tuple(options), custom or window.key != DEFAULT_RANGE)
