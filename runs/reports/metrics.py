@@ -1,8 +1,8 @@
 """The measures, defined once: what a page shows, in plain data, with how each number follows from the counts.
 
-*Task* = root task id. *Completed task* = a root run's outcome is ``completed`` (not forced) and its task was not
-denied; a task resumed in a second attempt counts once. *Stopped run* = has a guard's halt reason, whatever it
-ended as. Shares are fractions from 0 to 1, or None where nothing was counted; money is USD.
+*Task* = root task id. *Completed task* = a root run's outcome is ``completed`` (not forced) and its task was
+not denied; a task resumed in a second attempt counts once. *Stopped run* = has a guard's halt reason, whatever
+it ended as. Shares are fractions from 0 to 1, or None where nothing was counted; money is USD.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from ..choices import Grain
+from runs.choices import Grain
 
 MIN_RUNS_FOR_P99 = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose runs are counted: tenants (tenant 0 = all, for operators only), and at will one job type and release."""
+    """Whose runs are counted: tenants (0 = all, for operators only), at will of one job type and release."""
 
     tenant_ids: tuple[int, ...]
     job_type: str | None = None
@@ -150,12 +150,13 @@ class Steps:
     buckets: tuple[Bucket, ...]
     p50: tuple[int | None, ...]
     p95: tuple[int | None, ...]
-    p99: tuple[int | None, ...]
+    p99: tuple[int | None, ...]  # None in buckets under 300 tasks
+    highest: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """What a page's numbers hold: exact up to now, or up to ``at`` where the unfolded tail is too long to add."""
+    """What a page's numbers hold: all there is, or what fold had counted at ``at`` where the tail is too long."""
 
     at: datetime
     exact: bool

@@ -48,7 +48,7 @@ class WindowError(GuardOpsError):
 
 
 def parse_window(params: Mapping[str, str], now: datetime, zone: str) -> Window:
-    """Return the window that ``range``, or ``from`` and ``to``, ask for; the last 24 hours where neither does.
+    """Return the window that ``range``, or ``from`` and ``to``, ask for; by default the last 24 hours.
 
     A named range ends with the quarter-hour in progress. ``from`` and ``to`` are ISO 8601 times, or dates,
     which mean their midnight; without an offset they are in ``zone`` (IANA). Without ``to`` it ends now.
@@ -63,7 +63,7 @@ def parse_window(params: Mapping[str, str], now: datetime, zone: str) -> Window:
     if key not in RANGES:
         raise WindowError(f"“{key[:20]}” is no range; choose one of {', '.join(RANGES)}.")
     length, bucket = RANGES[key]
-    end = ceil_quarter(now)
+    end = floor_quarter(now) + QUARTER
     return Window(end - length, end, bucket, zone_info.key, key)
 
 
@@ -71,7 +71,7 @@ def _custom(first: str, last: str, now: datetime, zone: ZoneInfo) -> Window:
     if not first:
         raise WindowError("Say where the range begins.", code="range_incomplete")
     start = floor_quarter(_moment(first, zone))
-    end = ceil_quarter(_moment(last, zone) if last else now)
+    end = ceil_quarter(_moment(last, zone)) if last else floor_quarter(now) + QUARTER
     if start >= end:
         raise WindowError("The range ends before it begins.", code="range_reversed")
     if end - start > LONGEST:

@@ -1,0 +1,77 @@
+"""Halts: stopped runs by family over time and by reason, beside what is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from runs.choices import Family
+
+from .counts import Sums, total
+from .metrics import Bucket, Halts
+from .pieces import FROM_PIECES, parameters
+from .reading import Reading
+
+_BY_REASON = f"""\
+SELECT r.reason, sum(r.stopped)::bigint FROM {FROM_PIECES}
+CROSS JOIN LATERAL (
+    SELECT reason, stopped FROM halt_count
+    WHERE tenant_id = ANY(%(tenant_ids)s) AND cut = %(cut)s AND grain = p.grain
+        AND job_type = %(job_type)s AND release = %(release)s AND at >= p.start AND at < p.until OFFSET 0
+) AS r GROUP BY 1"""
+
+
+def read_halts(
+    reading: Reading,
+    buckets_before: Sequence[Bucket],
+    before: Sequence[Sums],
+    buckets: Sequence[Bucket],
+    now: Sequence[Sums],
+) -> Halts:
+    whole, whole_before = total(now), total(before)
+    return Halts(
+        buckets=tuple(buckets),
+        families={
+            family.value: tuple(int(sums[f"halts_{family.value}"]) for sums in now) for family in Family
+        },
+        totals={family.value: int(whole[f"halts_{family.value}"]) for family in Family},
+        before={family.value: int(whole_before[f"halts_{family.value}"]) for family in Family},
+        reasons=_by_reason(reading),
+        baseline=trailing_baseline([*buckets_before, *buckets], [*before, *now], len(buckets)),
+    )
+
+
+def trailing_baseline(
+    buckets: Sequence[Bucket], sums: Sequence[Sums], shown: int
+) -> tuple[float | None, ...]:
+    """Return how many halts are usual in each of the last ``shown`` buckets.
+
+    Usual is the rate of halts over the ``shown`` buckets before it, times its own length: parts of a bucket
+    at a window's edges, and days of 23 or 25 hours, count for what they are. None where nothing ran before.
+    """
+    usual: list[float | None] = []
+    for place in range(len(buckets) - shown, len(buckets)):
+        since = max(0, place - shown)
+        if not any(part["runs"] for part in sums[since:place]):
+            usual.append(None)
+            continue
+        stopped = sum(int(part["stopped"]) for part in sums[since:place])
+        length = sum((bucket.end - bucket.start for bucket in buckets[since:place]), timedelta())
+        usual.append(stopped * ((buckets[place].end - buckets[place].start) / length))
+    return tuple(usual)
+
+
+def _by_reason(reading: Reading) -> dict[str, int]:
+    """Return stopped runs of the window by reason, most first."""
+    window, scope = reading.window, reading.scope
+    found: dict[str, int] = {}
+    pieces = reading.pieces(window.start, window.end)
+    if pieces:
+        reading.cursor.execute(
+            _BY_REASON, parameters(pieces) | reading.cut(job_type=scope.job_type, release=scope.release)
+        )
+        found.update(reading.cursor.fetchall())
+    for cell in reading.in_scope(reading.tail.halts):
+        if window.start <= cell["at"] < window.end:
+            found[cell["reason"]] = found.get(cell["reason"], 0) + cell["stopped"]
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

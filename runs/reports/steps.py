@@ -1,0 +1,124 @@
+"""Steps of completed, answered tasks: percentiles by job type and unit, and over time for one of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from runs.choices import Cut
+
+from .metrics import MIN_RUNS_FOR_P99, Bucket, Steps, StepsRow
+from .percentiles import nearest_rank
+from .pieces import FROM_PIECES, joined, parameters
+from .reading import Reading
+
+Job = tuple[str, str]
+"""A job type and a unit of steps."""
+
+# The read of each piece stays apart (OFFSET 0), so that it is an index range each.
+_ROWS = f"""\
+FROM {FROM_PIECES} CROSS JOIN LATERAL (
+    SELECT * FROM histogram WHERE tenant_id = ANY(%(tenant_ids)s) AND cut = %(cut)s AND grain = p.grain
+        AND {{jobs}} AND release = %(release)s AND at >= p.start AND at < p.until OFFSET 0
+) AS h"""
+_CAPS = f"SELECT job_type, step_unit, sum(near_cap)::bigint, max(cap) {_ROWS} GROUP BY 1, 2"
+_VALUES = f"""\
+SELECT job_type, step_unit, u.value, sum(u.tasks)::bigint {_ROWS}
+CROSS JOIN LATERAL unnest(h.steps, h.steps_tasks) AS u(value, tasks) GROUP BY 1, 2, 3"""
+_OVER_TIME = f"""\
+SELECT width_bucket(h.at, %(edges)s::timestamptz[]) - 1, u.value, sum(u.tasks)::bigint {_ROWS}
+CROSS JOIN LATERAL unnest(h.steps, h.steps_tasks) AS u(value, tasks) GROUP BY 1, 2"""
+_EVERY_JOB = "true"
+_THIS_JOB = "job_type = %(job_type)s"
+_THIS_UNIT = f"{_THIS_JOB} AND step_unit = %(step_unit)s"
+
+
+def read_steps(reading: Reading, buckets: Sequence[Bucket], job: Job | None) -> Steps:
+    """Return all jobs' rows; over time the job asked for if it has tasks, or the one with the most."""
+    rows = _read_rows(reading)
+    shown = next((row for row in rows if (row.job_type, row.unit) == job), rows[0] if rows else None)
+    tasks = (
+        _over_time(reading, buckets, (shown.job_type, shown.unit)) if shown else [Counter() for _ in buckets]
+    )
+    return Steps(
+        rows=rows,
+        shown=shown,
+        buckets=tuple(buckets),
+        p50=tuple(nearest_rank(part, 50) for part in tasks),
+        p95=tuple(nearest_rank(part, 95) for part in tasks),
+        p99=tuple(_p99(part) for part in tasks),
+        highest=tuple(max(part, default=None) for part in tasks),
+    )
+
+
+def _p99(tasks: Counter[int]) -> int | None:
+    return nearest_rank(tasks, 99) if tasks.total() >= MIN_RUNS_FOR_P99 else None
+
+
+def _parameters(reading: Reading, job_type: str | None) -> dict[str, Any]:
+    release = reading.scope.release
+    cut = Cut.JOB if release is None else Cut.JOB_RELEASE
+    return {
+        "tenant_ids": reading.tenant_ids,
+        "cut": int(cut),
+        "job_type": job_type,
+        "release": release or "",
+    }
+
+
+def _read_rows(reading: Reading) -> tuple[StepsRow, ...]:
+    window, job_type = reading.window, reading.scope.job_type
+    tasks: defaultdict[Job, Counter[int]] = defaultdict(Counter)
+    near: Counter[Job] = Counter()
+    caps: dict[Job, int | None] = {}
+    pieces = reading.pieces(window.start, window.end)
+    if pieces:
+        jobs = _EVERY_JOB if job_type is None else _THIS_JOB
+        given = parameters(pieces) | _parameters(reading, job_type)
+        reading.cursor.execute(_VALUES.format(jobs=jobs), given)
+        for job_name, unit, value, count in reading.cursor.fetchall():
+            tasks[job_name, unit][value] = count
+        reading.cursor.execute(_CAPS.format(jobs=jobs), given)
+        for job_name, unit, count, cap in reading.cursor.fetchall():
+            near[job_name, unit], caps[job_name, unit] = count, cap
+    for cell in reading.in_scope(reading.tail.steps):
+        if window.start <= cell["at"] < window.end:
+            job = cell["job_type"], cell["step_unit"]
+            tasks[job][cell["value"]] += cell["tasks"]
+            near[job] += cell["near_cap"]
+            caps[job] = max(caps.get(job) or 0, cell["cap"] or 0) or None
+    rows = [_row(job, tasks[job], near[job], caps[job]) for job in tasks]
+    return tuple(sorted(rows, key=lambda row: (-row.tasks, row.job_type, row.unit)))
+
+
+def _row(job: Job, tasks: Counter[int], near_cap: int, cap: int | None) -> StepsRow:
+    return StepsRow(
+        job_type=job[0],
+        unit=job[1],
+        tasks=tasks.total(),
+        p50=nearest_rank(tasks, 50),
+        p95=nearest_rank(tasks, 95),
+        p99=_p99(tasks),
+        highest=max(tasks, default=None),
+        cap=cap,
+        near_cap=near_cap,
+    )
+
+
+def _over_time(reading: Reading, buckets: Sequence[Bucket], job: Job) -> list[Counter[int]]:
+    found: list[Counter[int]] = [Counter() for _ in buckets]
+    edges = [bucket.start for bucket in buckets]
+    pieces = joined(piece for bucket in buckets for piece in reading.pieces(bucket.start, bucket.end))
+    if pieces:
+        reading.cursor.execute(
+            _OVER_TIME.format(jobs=_THIS_UNIT),
+            parameters(pieces) | _parameters(reading, job[0]) | {"step_unit": job[1], "edges": edges},
+        )
+        for bucket, value, count in reading.cursor.fetchall():
+            found[bucket][value] = count
+    for cell in reading.in_scope(reading.tail.steps):
+        if (cell["job_type"], cell["step_unit"]) == job and edges[0] <= cell["at"] < buckets[-1].end:
+            found[bisect_right(edges, cell["at"]) - 1][cell["value"]] += cell["tasks"]
+    return found

@@ -1,0 +1,34 @@
+"""How far fold has counted, and which cluster its marks belong to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The row of ``fold_state``: `runs.models.FoldState`."""
+
+    last: int
+    system_identifier: int
+    hours_to: datetime
+    days_to: datetime
+    folded_at: datetime
+
+    @classmethod
+    def read(cls, cursor: Any) -> State | None:
+        """Return the state that the cursor's snapshot sees; None where fold has never run."""
+        cursor.execute("SELECT last, system_identifier, hours_to, days_to, folded_at FROM fold_state")
+        row = cursor.fetchone()
+        return cls(*row) if row else None
+
+
+def read_system_identifier(cursor: Any) -> int:
+    """Return the cluster's own number; 0 where this role may not call the function that knows it."""
+    cursor.execute("SELECT has_function_privilege('pg_control_system()', 'execute')")
+    if not cursor.fetchone()[0]:
+        return 0
+    cursor.execute("SELECT system_identifier FROM pg_control_system()")
+    return int(cursor.fetchone()[0])
