@@ -1,4 +1,4 @@
-"""The filters of the runs list. Every number on a page links here with the parameters that give exactly its rows.
+"""The filters of the runs list. Every number on a page links here, with parameters for exactly its rows.
 
 Which runs: parameters narrow together (and); the list and the number beside it never differ.
 
@@ -38,8 +38,8 @@ parameter            value                                                      
 How they are shown: ``sort`` (at steps cost duration, ``-`` first for descending; default ``-at``), ``size``
 (1 to 200; default 50), ``after`` or ``before`` (a place in the list, from the list's own links).
 
-A value that makes no sense, or one given twice where one is allowed, is an error shown in the form, and no row
-is listed; a parameter of another name is named as ignored.
+A value that makes no sense, or one given twice where one is allowed, is an error shown in the form, and no
+row is listed; a parameter of another name is named as ignored.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from .choices import Family, Outcome
 from .keyset import COLUMNS, MAX_PAGE_SIZE, PAGE_SIZE, BadCursor, Cursor, Sort
 from .models import Run
 from .querysets import RunQuerySet
+from .reports.panels.filters import RANGES, window_name
 from .reports.windows import WindowError, parse_window
 
 if TYPE_CHECKING:
@@ -141,6 +142,20 @@ class RunFilterForm(forms.Form):
         return [self[name] for name, field in self.fields.items() if isinstance(field, FlagField)]
 
     @property
+    def ranges(self) -> dict[str, str]:
+        """The ranges that have a name, and what people call them."""
+        return RANGES
+
+    @property
+    def window_name(self) -> str:
+        return window_name(self.window) if self.window else ""
+
+    @property
+    def is_custom(self) -> bool:
+        """Say whether the window is given by its ends."""
+        return self.window is not None and self.window.key not in RANGES
+
+    @property
     def order(self) -> Sort:
         return Sort.parse(self.cleaned_data.get("sort") or str(Sort()))
 
@@ -169,7 +184,9 @@ class RunFilterForm(forms.Form):
             self.add_error("before", "Give a page's beginning or its end, not both.")
         for name, place in (("after", after), ("before", before)):
             if place and "sort" in self.cleaned_data and place.key != self.order.key:
-                self.add_error(name, "This page belongs to a list in another order; start from its first page.")
+                self.add_error(
+                    name, "This page belongs to a list in another order; start from its first page."
+                )
 
 
 class RunFilter(filters.FilterSet):
@@ -195,7 +212,9 @@ class RunFilter(filters.FilterSet):
     step_unit = VerbFilter("counted_in", forms.ChoiceField, label="Steps counted in", choices=_STEP_UNITS)
     steps_min = VerbFilter("with_steps_from", forms.IntegerField, label="Steps from", **_COUNT)
     steps_max = VerbFilter("with_steps_to", forms.IntegerField, label="Steps up to", **_COUNT)
-    attempt_min = VerbFilter("from_attempt", forms.IntegerField, label="Attempts from", min_value=1, max_value=1_000)
+    attempt_min = VerbFilter(
+        "from_attempt", forms.IntegerField, label="Attempts from", min_value=1, max_value=1_000
+    )
     cost = VerbFilter("of_cost_part", forms.ChoiceField, label="Cost that was", choices=_COST_PARTS)
     root = VerbFilter("of_task", label="Task", max_length=128)
     q = VerbFilter("matching", label="Run, task or agent", max_length=128)

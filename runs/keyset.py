@@ -82,7 +82,9 @@ class Cursor:
         if len(text) > _MAX_CURSOR:
             raise BadCursor(text)
         try:
-            plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
+            plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode(
+                "ascii"
+            )
             key, number, run_id, tenant = plain.split(" ")
             return cls(key, _read_value(key, number), UUID(run_id), _whole(tenant, _BOUNDS["tenant"]))
         except (binascii.Error, ValueError, InvalidOperation) as error:
@@ -118,7 +120,12 @@ class Page:
 
 
 def read_page(
-    runs: RunQuerySet, sort: Sort, *, after: Cursor | None = None, before: Cursor | None = None, size: int = PAGE_SIZE
+    runs: RunQuerySet,
+    sort: Sort,
+    *,
+    after: Cursor | None = None,
+    before: Cursor | None = None,
+    size: int = PAGE_SIZE,
 ) -> Page:
     """Return the page that follows ``after`` or ends at ``before``; at most one of them is given."""
     backwards = before is not None
@@ -135,7 +142,9 @@ def read_page(
     return Page(
         runs=found,
         next=Cursor.of(found[-1], sort).encode() if found and (more or backwards) else None,
-        previous=Cursor.of(found[0], sort).encode() if found and (more if backwards else place is not None) else None,
+        previous=Cursor.of(found[0], sort).encode()
+        if found and (more if backwards else place is not None)
+        else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Questions about runs, as queryset verbs: each measure of ``runs.reports.metrics`` has one with the same count.
+"""Questions about runs, as queryset verbs; each measure of ``runs.reports.metrics`` has one that counts it.
 
 A verb only narrows. ``for_tenants`` comes first, ``within`` second: together they decide which partitions and
 which index a query reads.
@@ -7,7 +7,7 @@ which index a query reads.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import models
@@ -19,7 +19,6 @@ from guardops.guard.reasons import Family, canonical
 from .partitions import run_id_bounds
 
 if TYPE_CHECKING:
-    from .models import Run
     from .reports.metrics import Window
 
 ALL_TENANTS = 0
@@ -34,7 +33,7 @@ COST_PARTS: dict[str, tuple[Outcome, ...]] = {
 """What a run's cost was spent on, by how the run ended; every outcome is in exactly one part."""
 
 
-class RunQuerySet(models.QuerySet["Run"]):
+class RunQuerySet(models.QuerySet[Any]):
     def for_tenants(self, tenant_ids: Iterable[int]) -> RunQuerySet:
         """Runs of these tenants; ``ALL_TENANTS`` among them means of every one."""
         ids = tuple(tenant_ids)
@@ -131,7 +130,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(steps__gte=F("step_cap") - F("step_cap") / 10)
 
     def matching(self, text: str) -> RunQuerySet:
-        """Runs whose id, root task or agent is ``text`` or begins with it (an id from eight hex digits on)."""
+        """Runs whose id, root task or agent is ``text`` or begins with it (ids from eight hex digits on)."""
         found = Q(root_task_id__startswith=text) | Q(agent__startswith=text)
         ids = ids_beginning(text)
         if ids is not None:
@@ -157,4 +156,3 @@ def ids_beginning(text: str) -> tuple[UUID, UUID] | None:
     if not 8 <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):
         return None
     return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
-

@@ -91,14 +91,14 @@ def why(run: Run) -> str:
     return counted.format(n=number) if number and number > 1 else clause(run.halt_reason)
 
 
-def count_steps(steps: int, unit: str) -> str:
-    """Return ``24 steps``, ``1 turn``: a number of steps in their own unit."""
+def unit_name(steps: int, unit: str) -> str:
+    """Return the word for so many steps of a unit: ``step``, ``turns``."""
     one, many = _UNITS.get(unit, _UNITS["tool_call"])
-    return f"{steps:,} {one if steps == 1 else many}"
+    return one if steps == 1 else many
 
 
 def headline(run: Run) -> str:
-    """Return a run's story in one line, such as ``Stopped after 24 steps: two calls in turn, nothing new``."""
-    opening = _OPENINGS[run.outcome].format(steps=count_steps(run.steps, run.step_unit))
+    """Return a run's story in one line: ``Stopped after 24 steps: two calls in turn, nothing new``."""
+    opening = _OPENINGS[run.outcome].format(steps=f"{run.steps:,} {unit_name(run.steps, run.step_unit)}")
     reason = why(run)
     return f"{opening}: {reason}" if reason else opening

@@ -9,40 +9,22 @@ from typing import TYPE_CHECKING, Any
 import django_tables2 as tables
 from django import template
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django_tables2.data import TableListData
 
 from guardops import shown
-from guardops.templatetags.shell import icon
+from guardops.guard.events import StepUnit
 from guardops.templatetags.shown import visible, when
 
-from .choices import Outcome
 from .keyset import Sort
-from .reasons_text import count_steps, headline, why
+from .reasons_text import headline, unit_name
+from .templatetags.runs import marks, outcome, reason
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from .models import Run
-
-OUTCOME_MARKS: dict[str, tuple[str, str]] = {
-    Outcome.COMPLETED: ("ok", "ok"),
-    Outcome.COMPLETED_FORCED: ("forced", "warn"),
-    Outcome.UNRESOLVED: ("ask", "warn"),
-    Outcome.ESCALATED: ("escalate", "warn"),
-    Outcome.HALTED: ("halt", "danger"),
-    Outcome.CANCELLED: ("cancel", ""),
-    Outcome.FAILED: ("fail", "danger"),
-}
-"""Icon and severity of each outcome; the word is the choice's label."""
-
-
-def outcome_state(outcome: str, shape: str = "st") -> SafeString:
-    """Return an outcome as icon, word and colour; ``shape`` is ``st`` in tables and ``pill`` on its own page."""
-    image, severity = OUTCOME_MARKS[outcome]
-    kind = f"{shape} {shape}-{severity}" if severity else shape
-    return format_html('<span class="{}">{}{}</span>', kind, icon(image), Outcome(outcome).label)
 
 
 class SortedRows(TableListData):
@@ -83,7 +65,10 @@ class RunTable(tables.Table):
 
     class Meta:
         order_by_field = "sort"
-        attrs = {"aria-label": "Ended runs"}
+
+    caption = "Ended runs"
+    region = "runs"
+    """The id of the element that htmx swaps for another order."""
 
     def __init__(self, runs: Sequence[Run], *, sort: Sort, tenants: Mapping[int, str], now: datetime) -> None:
         super().__init__(SortedRows(list(runs)), order_by=str(sort))
@@ -106,15 +91,17 @@ class RunTable(tables.Table):
         return self.tenants[value]
 
     def render_outcome(self, value: str) -> SafeString:
-        return outcome_state(value)
+        return outcome(value)
 
-    def render_halt_reason(self, record: Run) -> SafeString | str:
-        return reason_state(record)
+    def render_halt_reason(self, value: str) -> SafeString:
+        return reason(value)
 
     def render_steps(self, record: Run) -> SafeString:
-        unit = "" if record.step_unit == "tool_call" else count_steps(record.steps, record.step_unit).split(" ")[1]
-        cap = f"of {record.step_cap:,}" if record.step_cap is not None else ""
-        return format_html('{} <span class="muted">{}</span>', shown.count(record.steps), f"{cap} {unit}".strip())
+        cap = "" if record.step_cap is None else f"of {record.step_cap:,}"
+        unit = "" if record.step_unit == StepUnit.TOOL_CALL else unit_name(record.steps, record.step_unit)
+        return format_html(
+            '{} <span class="muted">{}</span>', shown.count(record.steps), f"{cap} {unit}".strip()
+        )
 
     def render_cost(self, record: Run) -> str:
         return shown.money(record.cost)
@@ -122,9 +109,8 @@ class RunTable(tables.Table):
     def render_duration(self, value: int) -> str:
         return shown.duration(timedelta(milliseconds=value))
 
-    def render_marks(self, record: Run) -> SafeString | str:
-        marks = loop_marks(record)
-        return format_html_join(" ", '<span class="st{}">{}{}</span>', marks) if marks else "–"
+    def render_marks(self, record: Run) -> SafeString:
+        return marks(record)
 
     def render_release(self, value: str) -> SafeString | str:
         return format_html("<code>{}</code>", visible(value)) if value else "–"
@@ -133,29 +119,3 @@ class RunTable(tables.Table):
 def moment(at: datetime, now: datetime) -> SafeString:
     """Return a time as ``8 min ago 03:06:32``, with its day where that is not today."""
     return when(template.Context({"as_of": now}), at)
-
-
-def reason_state(run: Run) -> SafeString | str:
-    """Return a halt reason as its family's swatch and its code; the sentence is its title."""
-    if not run.halt_reason:
-        return "–"
-    return format_html(
-        '<span class="reason" title="{}"><span class="swatch k-{}"></span><code>{}</code></span>',
-        why(run).capitalize(),
-        run.family,
-        visible(run.halt_reason),
-    )
-
-
-def loop_marks(run: Run) -> list[tuple[str, SafeString, str]]:
-    """Return what marks a run as looping, each as severity, icon and words."""
-    marks = []
-    if run.looped:
-        marks.append((" st-warn", icon("repeat"), "loop"))
-    if run.blocked:
-        marks.append(("", icon("blocked"), f"{run.blocked:,} blocked"))
-    if run.duplicates:
-        marks.append(("", icon("copy"), f"{run.duplicates:,} duplicate{'' if run.duplicates == 1 else 's'}"))
-    if run.provider_failure:
-        marks.append(("", icon("warn"), "provider failure"))
-    return marks

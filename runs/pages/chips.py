@@ -10,7 +10,7 @@ from django import forms
 if TYPE_CHECKING:
     from django.http import QueryDict
 
-    from ..filters import RunFilterForm
+    from runs.filters import RunFilterForm
 
 # What the bar above the list shows, and what says how the list is shown.
 _NO_CHIPS = frozenset({"range", "tenant", "job", "release", "q", "sort", "size", "after", "before"})
@@ -18,7 +18,7 @@ _NO_CHIPS = frozenset({"range", "tenant", "job", "release", "q", "sort", "size",
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One filter in force. ``value`` may be somebody's text; ``without`` is the query that drops the filter."""
+    """One filter in force. ``value`` may be anybody's text; ``without`` is the query that drops it."""
 
     label: str
     value: str
@@ -26,9 +26,11 @@ class Chip:
 
 
 def chips(form: RunFilterForm, params: QueryDict) -> list[Chip]:
-    """Return a chip for every filter in ``params`` that the bar does not show, in the order of the address."""
+    """Return a chip for every filter in ``params`` that the bar does not show, in the address's order."""
     return [
-        Chip(str(form.fields[name].label), _words(form.fields[name], value), query_without(params, name, value))
+        Chip(
+            str(form.fields[name].label), _words(form.fields[name], value), query_without(params, name, value)
+        )
         for name in params
         if name in form.fields and name not in _NO_CHIPS
         for value in params.getlist(name)

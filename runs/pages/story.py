@@ -1,0 +1,282 @@
+"""What one run tells: its last steps with the guard's interventions between them, and the limits that held.
+
+Pure: everything follows from the run's row. Texts in it were written by agents and tools; they are passed on
+as they are, for templates to show through ``visible``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from guardops.guard import events
+from guardops.guard.events import Action, StepOutcome
+from guardops.guard.reasons import Reason
+from runs.reasons_text import clause
+
+if TYPE_CHECKING:
+    from runs.models import Run
+
+LETTERS = "ABCD"
+SHORT_ARGS = 100
+"""How many characters of a step's arguments stand in its line; the rest opens beneath."""
+
+
+class Detail(msgspec.Struct, kw_only=True):
+    """A run's json column: the parts of ``run.ended`` that have no column of their own."""
+
+    sources: list[events.Source] = []
+    ledger: list[events.LedgerRow] = []
+    interventions: list[events.Intervention] = []
+    last_steps: list[events.Step] = []
+    limits: dict[str, Any] = {}
+    halt_detail: dict[str, Any] | None = None
+    first_reason: str | None = None
+    would_halt: events.WouldHalt | None = None
+    lineage: events.Lineage | None = None
+    policy: events.PolicyInForce = msgspec.field(default_factory=events.PolicyInForce)
+    task: events.Task = msgspec.field(default_factory=events.Task)
+    guard: events.GuardInfo = msgspec.field(default_factory=events.GuardInfo)
+    answer_by: events.AnswerBy = events.AnswerBy.AGENT
+    external_id: str | None = None
+    truncated: list[str] = []
+    attributes: dict[str, str] = {}
+    unreadable: list[str] = []
+    """Parts that this version cannot read; each has its default instead."""
+
+
+def read_detail(column: Mapping[str, Any]) -> Detail:
+    """Return the json column in types; a part that does not fit costs only itself."""
+    detail = Detail(unreadable=[])
+    for part in msgspec.structs.fields(Detail):
+        if part.name not in column or part.name == "unreadable":
+            continue
+        try:
+            setattr(detail, part.name, msgspec.convert(column[part.name], part.type, strict=False))
+        except msgspec.ValidationError:
+            detail.unreadable.append(part.name)
+    return detail
+
+
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """One executed or refused step. ``letter`` marks the calls of the loop, A B A B."""
+
+    step: int
+    tool: str
+    args: str
+    outcome: str
+    said: str
+    image: str
+    severity: str = ""
+    letter: str = ""
+    at: datetime | None = None
+
+    @property
+    def mark(self) -> str:
+        """The class that colours its icon."""
+        return f"is-{self.severity}" if self.severity else ""
+
+    @property
+    def is_long(self) -> bool:
+        return len(self.args) > SHORT_ARGS
+
+    @property
+    def short_args(self) -> str:
+        return f"{self.args[:SHORT_ARGS]}…" if self.is_long else self.args
+
+
+@dataclass(frozen=True, slots=True)
+class GuardLine:
+    """Something the guard did at a step."""
+
+    step: int
+    action: str
+    reason: str
+    said: str
+    severity: str
+    image: str
+
+
+Line = StepLine | GuardLine
+
+_ACTIONS: dict[str, tuple[str, str, str]] = {
+    Action.WAIT: ("Guard made it wait", "", "clock"),
+    Action.REFUSE: ("Guard refused a call", "warn", "blocked"),
+    Action.NUDGE: ("Guard nudged", "warn", "flag"),
+    Action.FORCE_ANSWER: ("Guard asked for an answer now", "warn", "forced"),
+    Action.ESCALATE: ("Guard handed it to a person", "warn", "escalate"),
+    Action.HALT: ("Guard halted", "danger", "halt"),
+}
+
+
+_STEP_MARKS: dict[str, tuple[str, str]] = {
+    StepOutcome.OK: ("check", ""),
+    StepOutcome.EMPTY: ("same", ""),
+    StepOutcome.ERROR: ("fail", "danger"),
+    StepOutcome.REFUSED: ("blocked", "danger"),
+}
+
+
+def timeline(detail: Detail, reason: str) -> list[Line]:
+    """Return the last steps with what the guard did, each at its step; ``reason`` decides what loops."""
+    pending = sorted(detail.interventions, key=lambda intervention: intervention.step)
+    lines: list[Line] = []
+    for line in _step_lines(detail.last_steps, loop_letters(detail.last_steps, reason)):
+        while pending and pending[0].step < line.step:
+            lines.append(_guard_line(pending.pop(0)))
+        if line.outcome == StepOutcome.REFUSED:
+            line = _with_refusal(line, pending)
+        lines.append(line)
+    return lines + [_guard_line(intervention) for intervention in pending]
+
+
+def _with_refusal(line: StepLine, pending: list[events.Intervention]) -> StepLine:
+    """Say a refused step's reason in its own line, not in a second one."""
+    for intervention in pending:
+        if intervention.step == line.step and intervention.action == Action.REFUSE:
+            pending.remove(intervention)
+            return replace(line, said=f"{line.said}: {clause(intervention.reason)}")
+    return line
+
+
+def _guard_line(intervention: events.Intervention) -> GuardLine:
+    said, severity, image = _ACTIONS[intervention.action]
+    return GuardLine(intervention.step, intervention.action, intervention.reason, said, severity, image)
+
+
+def _step_lines(steps: Sequence[events.Step], letters: Sequence[str]) -> Iterator[StepLine]:
+    results: dict[tuple[str, str], str] = {}
+    for step, letter in zip(steps, letters, strict=True):
+        unchanged = bool(step.result_digest) and results.get(_call(step)) == step.result_digest
+        results[_call(step)] = step.result_digest
+        image, severity = _STEP_MARKS[step.outcome]
+        yield StepLine(
+            step=step.step,
+            tool=step.tool,
+            args=step.args,
+            outcome=step.outcome,
+            said=_said(step, unchanged),
+            image=image,
+            severity=severity,
+            letter=letter,
+            at=step.at,
+        )
+
+
+def _said(step: events.Step, unchanged: bool) -> str:
+    if step.outcome == StepOutcome.REFUSED:
+        return "refused before it ran"
+    if step.outcome == StepOutcome.ERROR:
+        return " ".join(["error", *filter(None, (step.error_code, step.error_class))])
+    if step.outcome == StepOutcome.EMPTY:
+        return "empty"
+    if unchanged:
+        return "unchanged"
+    return {True: "progress", False: "nothing new", None: ""}[step.progressed]
+
+
+def _call(step: events.Step) -> tuple[str, str]:
+    return step.tool, step.args_hash or step.args
+
+
+def loop_letters(steps: Sequence[events.Step], reason: str) -> list[str]:
+    """Return a letter for each step of the loop that ends the steps (A B A B), empty for all others.
+
+    The period is what ``reason`` names: 2 to 4 for a cycle, 1 for a repeated call, else none.
+    """
+    letters = [""] * len(steps)
+    period = _PERIODS.get(reason, 0)
+    calls = [_call(step) for step in steps]
+    start = len(calls) - period
+    while start > 0 and calls[start - 1] == calls[start - 1 + period]:
+        start -= 1
+    if not period or len(calls) - start < 2 * period:
+        return letters
+    seen: dict[tuple[str, str], str] = {}
+    for index in range(max(start, 0), len(calls)):
+        letters[index] = seen.setdefault(calls[index], LETTERS[len(seen)])
+    return letters
+
+
+_PERIODS: dict[str, int] = {
+    Reason.REPEATED_CALL: 1,
+    Reason.TOOL_NO_PROGRESS: 1,
+    Reason.DUPLICATE_SIDE_EFFECT: 1,
+    Reason.TOOL_RETRY_EXHAUSTED: 1,
+    Reason.CYCLE_PERIOD_2: 2,
+    Reason.CYCLE_PERIOD_3: 3,
+    Reason.CYCLE_PERIOD_4: 4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit in force, in words; ``used`` where the run counted it; ``hit`` where it stopped the run."""
+
+    name: str
+    label: str
+    value: str
+    used: str = ""
+    hit: bool = False
+
+
+# Label, the column that counts against it, and the reasons that it gives. Names are the policy's.
+_LIMITS: dict[str, tuple[str, str, tuple[Reason, ...]]] = {
+    "max_steps": ("Steps", "steps", (Reason.STEP_BUDGET,)),
+    "max_turns": ("Turns", "turns", (Reason.MAX_TURNS,)),
+    "max_seconds": ("Seconds", "seconds", (Reason.WALL_CLOCK,)),
+    "max_tokens": ("Tokens", "tokens", (Reason.TOKEN_BUDGET,)),
+    "max_cost": ("Cost in USD", "cost", (Reason.COST_BUDGET,)),
+    "max_repeats": ("Same call, same result", "peak_repeats", (Reason.REPEATED_CALL,)),
+    "max_empty": ("Empty results of a call", "", (Reason.TOOL_NO_PROGRESS,)),
+    "max_retries": ("Retries of a call", "", (Reason.TOOL_RETRY_EXHAUSTED,)),
+    "max_retries_run": ("Retries in all", "retries", (Reason.TOOL_RETRY_EXHAUSTED,)),
+    "max_executions": ("Executions of a call", "", ()),
+    "max_refusals": ("Refusals", "peak_refusals", (Reason.REFUSAL_LIMIT,)),
+    "window": ("Calls watched for cycles", "", ()),
+    "max_period": ("Longest cycle", "", ()),
+    "cycle_reps": (
+        "Rounds of a cycle",
+        "",
+        (Reason.CYCLE_PERIOD_2, Reason.CYCLE_PERIOD_3, Reason.CYCLE_PERIOD_4),
+    ),
+    "stall_limit": ("Steps without progress", "peak_stall", (Reason.NO_PROGRESS,)),
+    "max_error_streak": ("Errors in a row", "peak_error_streak", (Reason.ERROR_STREAK,)),
+    "domain_cap": ("Calls of a source", "peak_domain_calls", (Reason.SOURCE_CAP,)),
+    "listing_cap": ("Pages of a listing", "peak_listing_pages", (Reason.LISTING_CAP,)),
+    "hops": ("Hand-overs", "", (Reason.HOP_BUDGET,)),
+    "descendants": ("Runs started", "", (Reason.DESCENDANTS_BUDGET,)),
+    "children": ("Sub-agents at once", "", (Reason.CHILDREN_BUDGET,)),
+}
+
+
+def limits_in_force(run: Run, detail: Detail) -> list[Limit]:
+    """Return the run's limits, the one that stopped it first, then those whose use is known."""
+    counted: dict[str, Any] = {
+        "seconds": f"{run.duration_ms / 1000:,.0f}",
+        "tokens": f"{run.tokens_input + run.tokens_output:,}",
+        "cost": f"{run.cost:,.2f}",
+    }
+    limits = []
+    for name, value in detail.limits.items():
+        label, column, reasons = _LIMITS.get(name, (name, "", ()))
+        used = counted.get(column) or (f"{getattr(run, column):,}" if column else "")
+        limits.append(Limit(name, label, _plain(value), used, run.halt_reason in reasons))
+    return sorted(limits, key=lambda limit: (not limit.hit, not limit.used))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{value:,g}" if abs(value) < 1e15 else str(value)
+
+
+def as_text(value: Mapping[str, Any] | None) -> str:
+    """Return an object as indented JSON, to be read and not parsed."""
+    return json.dumps(value, ensure_ascii=False, indent=2) if value else ""
