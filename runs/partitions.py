@@ -1,8 +1,8 @@
 """The day partitions of the run table, and what a time range says about run ids.
 
-A run's id is a UUIDv7 made within the day before, or five minutes after, the time that places the run on every
-chart (``at``). Ingest sees to it (`runs.ingest.rows`), so that a reader who wants ``at`` in a range may add the
-range of ids of `run_id_bounds` and PostgreSQL reads only the partitions that can hold it.
+A run's id is a UUIDv7 made within the day before, or five minutes after, the time that places the run on
+every chart (``at``). Ingest sees to it (`runs.ingest.rows`), so that a reader who wants ``at`` in a range may
+add the range of ids of `run_id_bounds`, and PostgreSQL reads only the partitions that can hold it.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ CREATE TABLE run (
     CONSTRAINT run_family_of_reason CHECK ((halt_reason = '') = (family = '')),
     CONSTRAINT run_cost_bounded CHECK (cost BETWEEN 0 AND 99999999.999999),
     CONSTRAINT run_times_bounded CHECK (
-        at BETWEEN '2000-01-01Z' AND '2200-01-01Z' AND started_at BETWEEN '2000-01-01Z' AND '2200-01-01Z'
-        AND ended_at BETWEEN '2000-01-01Z' AND '2200-01-01Z' AND duration_ms BETWEEN 0 AND 7000000000000),
+        at BETWEEN '1970-01-01Z' AND '2200-01-01Z' AND started_at BETWEEN '1970-01-01Z' AND '2200-01-01Z'
+        AND ended_at BETWEEN '1970-01-01Z' AND '2200-01-01Z' AND duration_ms BETWEEN 0 AND 7300000000000),
     CONSTRAINT run_tokens_bounded CHECK (
         tokens_input BETWEEN 0 AND 1000000000000 AND tokens_output BETWEEN 0 AND 1000000000000
         AND tokens_cached BETWEEN 0 AND tokens_input),
@@ -265,9 +265,17 @@ class Migration(migrations.Migration):
                 ("tenant_id", models.IntegerField()),
                 ("root_task_id", models.TextField(db_collation="C")),
                 ("run_id", models.UUIDField()),
+                ("awaited_run_id", models.UUIDField(null=True)),
             ],
             options={
                 "db_table": "task_completion",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("awaited_run_id__isnull", False)),
+                        fields=["tenant_id", "awaited_run_id"],
+                        name="task_completion_awaited",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(

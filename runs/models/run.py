@@ -1,21 +1,23 @@
-"""One row a run that ended. Append-only, filled by COPY alone (`runs.ingest`), nothing has a foreign key to it."""
+"""One row a run that ended: append-only, filled by COPY alone (`runs.ingest`), no table refers to it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.db import models
 
 from guardops.guard import events
+from runs.querysets import RunQuerySet
 
-from ..querysets import RunQuerySet
 from .fields import PlainJSONField
 
 
-def text(**options: object) -> models.TextField:
-    return models.TextField(default="", blank=True, db_collation="C", **options)  # type: ignore[arg-type]
+def text(**options: Any) -> models.TextField[str, str]:
+    return models.TextField(default="", blank=True, db_collation="C", **options)
 
 
 class Run(models.Model):
-    """The table is range-partitioned by day on run_id (UUIDv7); its DDL, checks and indexes are the migration's.
+    """The table is partitioned by day on run_id (UUIDv7); its DDL, checks and indexes are the migration's.
 
     ``at`` in [a, b) implies a run_id within `runs.partitions.run_id_bounds(a, b)`: give both to read only
     the partitions that can hold the rows. Defer ``detail`` where a page does not show it.
@@ -90,8 +92,8 @@ class Run(models.Model):
 class ExternalRun(models.Model):
     """Maps an id that is no row's key to the run_id its run is stored under.
 
-    ``external_id`` is ``external:<the sender's id>``, or ``run:<uuid>`` for a run_id whose own time lies outside
-    the partitions or too far from the run's.
+    ``external_id`` is ``external:<the sender's id>``, or ``run:<uuid>`` for a run_id whose own time lies
+    outside the partitions or too far from the run's.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "external_id")
@@ -110,9 +112,18 @@ class TaskCompletion(models.Model):
     tenant_id = models.IntegerField()
     root_task_id = models.TextField(db_collation="C")
     run_id = models.UUIDField()
+    awaited_run_id = models.UUIDField(null=True)  # the task's root run, where that had not arrived
 
     class Meta:
         db_table = "task_completion"
+        indexes = [
+            # A root run that arrives late asks whether its task was completed without it.
+            models.Index(
+                fields=["tenant_id", "awaited_run_id"],
+                name="task_completion_awaited",
+                condition=models.Q(awaited_run_id__isnull=False),
+            )
+        ]
 
 
 class RunSource(models.Model):

@@ -1,0 +1,87 @@
+"""What a decoded event must hold beyond its types, so that what passes can be stored and shown. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any
+
+import msgspec
+
+from guardops.guard.events import MAX_COST, RunEnded
+
+from .decode import Rejected, check_shape
+
+# Times outside are no clock's: pages in every zone can show what is inside.
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(2200, 1, 1, tzinfo=UTC)
+MAX_HALT_DETAIL_BYTES = 4_096
+_MICRO = Decimal("0.000001")
+# Refuses what has more than six places, or eight digits before them, instead of rounding it.
+_MONEY = Context(prec=14, traps=[Inexact, InvalidOperation])
+_SCALARS = frozenset({str, bool, float, type(None)})
+_encode = msgspec.json.Encoder().encode
+
+
+def check(event: RunEnded) -> None:
+    """Raise Rejected for what the columns can't hold; puts times in UTC and money to six places.
+
+    So two events that mean the same are the same, and have the same digest.
+    """
+    if (event.run_id is None) == (not event.external_id):
+        if event.run_id is None:
+            raise Rejected("Give a run_id or an external_id.", code="missing_field", field="run_id")
+        raise Rejected("Give a run_id or an external_id, not both.", code="invalid", field="external_id")
+    event.cost = _money(event.cost)
+    if event.started_at.tzinfo is not UTC or not EARLIEST <= event.started_at < LATEST:
+        event.started_at = _utc(event.started_at, "started_at")
+    if event.ended_at.tzinfo is not UTC or not EARLIEST <= event.ended_at < LATEST:
+        event.ended_at = _utc(event.ended_at, "ended_at")
+    if event.tokens.cached > event.tokens.input:
+        raise Rejected("Cached tokens are part of the input.", code="out_of_range", field="tokens.cached")
+    if event.limits:
+        _plain(event.limits, "limits")
+    if event.halt_detail is not None:
+        _plain(event.halt_detail, "halt_detail")
+        if len(_encode(event.halt_detail)) > MAX_HALT_DETAIL_BYTES:
+            raise Rejected("This takes at most 4 KB.", code="too_large", field="halt_detail")
+
+
+def _money(cost: Decimal) -> Decimal:
+    try:
+        exact = cost.quantize(_MICRO, context=_MONEY)
+        if 0 <= exact <= MAX_COST:
+            return exact
+    except Inexact:
+        raise Rejected("Money has at most six places.", code="out_of_range", field="cost") from None
+    except InvalidOperation:  # NaN, infinity, too many digits
+        pass
+    raise Rejected(f"Money is from 0 to {MAX_COST}.", code="out_of_range", field="cost")
+
+
+def _utc(time: datetime, field: str) -> datetime:
+    if time.tzinfo is None:
+        raise Rejected("A time names its offset from UTC.", code="invalid", field=field)
+    try:
+        time = time.astimezone(UTC)
+    except OverflowError:
+        time = datetime.min.replace(tzinfo=UTC)
+    if not EARLIEST <= time < LATEST:
+        raise Rejected("A time is from 1970 to 2199.", code="out_of_range", field=field)
+    return time
+
+
+def _plain(data: dict[str, Any], field: str) -> None:
+    """Check free JSON: its depth, and that its numbers are machine words."""
+    if _SCALARS.issuperset(map(type, data.values())):
+        return
+    check_shape(data, field)
+    todo: list[Any] = [data]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            todo.extend(value.values())
+        elif isinstance(value, list):
+            todo.extend(value)
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise Rejected("This number is too large.", code="out_of_range", field=field)

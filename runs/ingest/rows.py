@@ -1,0 +1,230 @@
+"""The projection of a run that ended onto its row. Pure: one event and one receipt give one row."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from guardops.guard import events
+from guardops.guard.events import Outcome, RunEnded, StepUnit
+from guardops.guard.reasons import canonical, family_of, is_loop
+from runs.partitions import DAYS_BACK, ID_EARLIER, ID_LATER
+
+from . import copy
+from .copy import microseconds
+
+MAX_AHEAD = timedelta(minutes=5)
+MAX_BACK = timedelta(days=DAYS_BACK)
+MAX_BACKFILL = timedelta(days=400)
+CAP_NAMES = {
+    StepUnit.TOOL_CALL: "max_steps",
+    StepUnit.TURN: "max_turns",
+    StepUnit.SUPERSTEP: "max_supersteps",
+}
+_MAX_INTEGER = 2**31 - 1
+_MICROSECOND = timedelta(microseconds=1)
+_EARLIER = ID_EARLIER // _MICROSECOND
+_LATER = ID_LATER // _MICROSECOND
+_UNIX_EPOCH = microseconds(datetime(1970, 1, 1, tzinfo=UTC))
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """When a request arrived, and how far back a run may have ended before its clock is suspect."""
+
+    at: datetime
+    max_back: timedelta = MAX_BACK
+
+
+class Detail(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The ``detail`` column: what a run's page shows and no count asks for, in the form of the wire."""
+
+    sources: list[events.Source] = []
+    ledger: list[events.LedgerRow] = []
+    interventions: list[events.Intervention] = []
+    last_steps: list[events.Step] = []
+    limits: dict[str, Any] = {}
+    halt_detail: dict[str, Any] | None = None
+    first_reason: str | None = None
+    lineage: events.Lineage | None = None
+    policy: events.PolicyInForce | None = None
+    task: events.Task | None = None
+    guard: events.GuardInfo | None = None
+    would_halt: events.WouldHalt | None = None
+    answer_by: events.AnswerBy = events.AnswerBy.AGENT
+    prompt_version: str = ""
+    truncated: list[str] = []
+    attributes: dict[str, str] = {}
+    halt_reason: str | None = None  # as sent, where that is an alias
+    external_id: str | None = None
+    run_id: UUID | None = None  # as sent, where the run is stored under another
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """A run ready to be stored but for its place, which is known only under the tenant's lock."""
+
+    index: int  # in the request
+    tenant_id: int
+    run_id: UUID | None  # as sent
+    foreign_id: (
+        str | None
+    )  # its key in `ExternalRun`, where the run can't be stored under the id it was sent with
+    at: datetime
+    digest: bytes
+    body: bytes  # the row in COPY's binary form, after its place
+    task: str  # root task id, empty where it is the run's own id
+    completing: bool  # the run completes its task unless another has
+    sanitized: bool
+    sources: list[events.Source]  # of a stopped run
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
+
+
+def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sanitized: bool) -> Row:
+    """Return the row of a checked event."""
+    event.tenant = None  # where the run goes is no part of what it says
+    reason = canonical(event.halt_reason) if event.halt_reason else ""
+    suspect = (
+        not receipt.at - receipt.max_back <= event.ended_at <= receipt.at + MAX_AHEAD
+        or event.ended_at < event.started_at
+    )
+    at = receipt.at if suspect else event.ended_at
+    placed = microseconds(at)
+    foreign_id = _foreign_id(event, placed)
+    root = event.parent_run_id is None and not (event.lineage and event.lineage.parent)
+    eligible = root and event.attempt == 1 and event.task.eligible
+    digest = hashlib.sha256(_pack(event)).digest()[:16]
+    task = _task(event, foreign_id)
+    body = (
+        _fixed(event, placed, microseconds(receipt.at), eligible, _looped(event, reason), suspect, sanitized)
+        + copy.integer(_step_cap(event))
+        + copy.uuid(event.parent_run_id)
+        + copy.uuid(event.resumed_from)
+        + _kinds(event, reason)
+        + copy.data(task.encode())
+        + copy.data(digest)
+        + copy.data(_detail(event, reason, foreign_id))
+    )
+    return Row(
+        index=index,
+        tenant_id=tenant_id,
+        run_id=event.run_id,
+        foreign_id=foreign_id,
+        at=at,
+        digest=digest,
+        body=body,
+        task=task,
+        completing=root and event.outcome is Outcome.COMPLETED and event.task.completed is not False,
+        sanitized=sanitized,
+        sources=event.sources if reason else [],
+    )
+
+
+def _foreign_id(event: RunEnded, placed: int) -> str | None:
+    """Return the key under which the run's id is mapped, or None where the run is stored under its own.
+
+    Its own has to be a UUIDv7 whose time fits ``at``: that is what `run_id_bounds` promises to readers.
+    """
+    if event.run_id is None:
+        return f"external:{event.external_id}"
+    number = event.run_id.int
+    made = (number >> 80) * 1000 + _UNIX_EPOCH
+    if placed - _EARLIER <= made <= placed + _LATER and number >> 76 & 0xF == 7:
+        return None
+    return f"run:{event.run_id}"
+
+
+def _task(event: RunEnded, foreign_id: str | None) -> str:
+    task = event.root_task_id or (event.lineage.root if event.lineage else "")
+    if not task:
+        if before := event.parent_run_id or event.resumed_from:
+            return str(before)
+        return "" if foreign_id is None else str(event.run_id or event.external_id)
+    if len(task) == 36 and (spelled := task.lower()) == str(event.run_id):
+        return "" if foreign_id is None else spelled
+    return task
+
+
+def _looped(event: RunEnded, reason: str) -> bool:
+    if event.provider_failure:
+        return False
+    if event.blocked_fingerprints > event.blocked_by_provider:
+        return True
+    return bool(reason) and is_loop(reason, provider_failure=False)
+
+
+def _step_cap(event: RunEnded) -> int | None:
+    cap = event.limits.get(CAP_NAMES[event.step_unit])
+    return cap if type(cap) is int and 0 <= cap <= _MAX_INTEGER else None
+
+
+def _fixed(
+    event: RunEnded, at: int, received: int, eligible: bool, looped: bool, suspect: bool, sanitized: bool
+) -> bytes:
+    started, ended = microseconds(event.started_at), microseconds(event.ended_at)
+    tokens, peaks, policy = event.tokens, event.peaks, event.policy
+    dollars, micro = divmod(int(event.cost.scaleb(6)), 1_000_000)
+    places = micro * 100
+    # fmt: off
+    return copy.FIXED.pack(
+        8, at, 8, started, 8, ended, 8, received,
+        8, max(0, (ended - started) // 1000),
+        8, tokens.input, 8, tokens.output, 8, tokens.cached,
+        8, policy.revision_end or policy.revision_start, 8, policy.version,
+        4, event.steps, 4, event.turns, 4, event.tool_calls, 4, event.refusals, 4, event.retries,
+        4, event.blocked_fingerprints, 4, event.blocked_by_provider, 4, event.duplicates,
+        2, event.attempt,
+        2, peaks.repeats, 2, peaks.stall, 2, peaks.error_streak,
+        2, peaks.domain_calls, 2, peaks.listing_pages, 2, peaks.refusals,
+        1, eligible, 1, looped, 1, event.provider_failure, 1, suspect, 1, sanitized,
+        16, 4, 1, 0, 6, dollars // 10_000, dollars % 10_000, places // 10_000, places % 10_000,
+    )
+    # fmt: on
+
+
+def _kinds(event: RunEnded, reason: str) -> bytes:
+    return copy.texts(
+        event.outcome,
+        event.answer,
+        reason,
+        family_of(reason) if reason else "",
+        event.policy.mode,
+        canonical(event.would_halt.reason) if event.would_halt else "",
+        event.step_unit,
+        event.cost_basis,
+        event.job_type,
+        event.agent,
+        f"{event.release}+{event.prompt_version}" if event.prompt_version else event.release,
+        event.guard.version,
+    )
+
+
+def _detail(event: RunEnded, reason: str, foreign_id: str | None) -> bytes:
+    return _json(
+        Detail(
+            sources=event.sources,
+            ledger=event.ledger,
+            interventions=event.interventions,
+            last_steps=event.last_steps,
+            limits=event.limits,
+            halt_detail=event.halt_detail,
+            first_reason=event.first_reason,
+            lineage=event.lineage,
+            policy=event.policy,
+            task=event.task,
+            guard=event.guard,
+            would_halt=event.would_halt,
+            answer_by=event.answer_by,
+            prompt_version=event.prompt_version,
+            truncated=event.truncated,
+            attributes=event.attributes,
+            halt_reason=event.halt_reason if event.halt_reason and event.halt_reason != reason else None,
+            external_id=event.external_id,
+            run_id=event.run_id if foreign_id else None,
+        )
+    )
