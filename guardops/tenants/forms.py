@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 
@@ -11,21 +11,40 @@ from .models import ApiKey, Tenant, User
 from .querysets import TenantQuerySet
 
 
+if TYPE_CHECKING:
+    TenantsBase = forms.ModelMultipleChoiceField[Tenant]
+else:
+    TenantsBase = forms.ModelMultipleChoiceField
+
+
+class TenantsField(TenantsBase):
+    """Several of the tenants offered, by slug."""
+
+    def label_from_instance(self, obj: Tenant) -> str:
+        return obj.name
+
+
 class KeyForm(forms.Form):
     """Asks for a new key; offers only the tenants that it is given."""
 
-    name = forms.CharField(max_length=128, help_text="What will use it, such as “research workers, eu-1”.")
-    tenants = forms.ModelMultipleChoiceField(
+    name = forms.CharField(
+        max_length=128,
+        help_text="What will use it, such as “research workers, eu-1”.",
+        error_messages={"required": "Give the key a name."},
+    )
+    tenants = TenantsField(
         Tenant.objects.none(),
         to_field_name="slug",
         widget=forms.CheckboxSelectMultiple,
         help_text="Runs sent with this key may belong to any of these.",
+        error_messages={"required": "Choose at least one tenant."},
     )
     scopes = forms.MultipleChoiceField(
         label="May",
         choices=Scope.choices,
         initial=[Scope.EVENTS_WRITE, Scope.BUNDLE_READ],
         widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose what the key may do."},
     )
     days = forms.TypedChoiceField(
         label="Expires",
@@ -38,7 +57,7 @@ class KeyForm(forms.Form):
     def __init__(self, *args: Any, tenants: TenantQuerySet, **options: Any) -> None:
         super().__init__(*args, **options)
         field = self.fields["tenants"]
-        assert isinstance(field, forms.ModelMultipleChoiceField)
+        assert isinstance(field, TenantsField)
         field.queryset = tenants
 
     def clean_tenants(self) -> list[Tenant]:
