@@ -10,7 +10,6 @@ from .keys import create_key
 from .models import ApiKey, Tenant, User
 from .querysets import TenantQuerySet
 
-
 if TYPE_CHECKING:
     TenantsBase = forms.ModelMultipleChoiceField[Tenant]
 else:
