@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from guardops import env
+
+
+@pytest.mark.parametrize(("raw", "value"), [("1", True), ("Yes", True), ("off", False), ("FALSE", False)])
+def test_a_known_word_is_a_boolean(monkeypatch: pytest.MonkeyPatch, raw: str, value: bool) -> None:
+    monkeypatch.setenv("GUARDOPS_X", raw)
+    assert env.boolean("GUARDOPS_X", not value) is value
+
+
+@pytest.mark.parametrize("raw", ["", "maybe", "2"])
+def test_another_word_for_a_boolean_stops_the_start(monkeypatch: pytest.MonkeyPatch, raw: str) -> None:
+    monkeypatch.setenv("GUARDOPS_X", raw)
+    with pytest.raises(ImproperlyConfigured, match="GUARDOPS_X"):
+        env.boolean("GUARDOPS_X", True)
+
+
+@pytest.mark.parametrize("raw", ["", "eight", "1.5", "0", "65"])
+def test_a_number_out_of_bounds_stops_the_start(monkeypatch: pytest.MonkeyPatch, raw: str) -> None:
+    monkeypatch.setenv("GUARDOPS_X", raw)
+    with pytest.raises(ImproperlyConfigured, match="GUARDOPS_X"):
+        env.integer("GUARDOPS_X", 8, low=1, high=64)
+
+
+def test_an_unset_text_without_default_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GUARDOPS_X", raising=False)
+    with pytest.raises(ImproperlyConfigured, match="must be set"):
+        env.text("GUARDOPS_X")
+
+
+def test_a_choice_outside_the_list_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUARDOPS_X", "staging")
+    with pytest.raises(ImproperlyConfigured, match="local, production"):
+        env.choice("GUARDOPS_X", ["local", "production"], "local")
+
+
+def test_words_are_cut_at_commas_without_empty_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUARDOPS_X", " a.example, ,b.example,")
+    assert env.words("GUARDOPS_X") == ["a.example", "b.example"]
+
+
+def test_a_database_address_is_read_with_its_quoting() -> None:
+    found = env.database("postgresql://al%40ice:p%2Fw@db.example:6432/guard%20ops?sslmode=require")
+    assert (found["USER"], found["PASSWORD"], found["NAME"]) == ("al@ice", "p/w", "guard ops")
+    assert (found["HOST"], found["PORT"]) == ("db.example", "6432")
+    assert found["OPTIONS"] == {"sslmode": "require"}
+
+
+def test_a_socket_folder_is_taken_from_the_query() -> None:
+    found = env.database("postgresql://guardops@/guardops?host=/run/x&port=5433")
+    assert (found["HOST"], found["PORT"], found["OPTIONS"]) == ("/run/x", "5433", {})
+
+
+def test_session_settings_join_those_of_the_address() -> None:
+    found = env.database("postgresql:///x?options=-c%20jit%3Doff", settings={"statement_timeout": "5s"})
+    assert found["OPTIONS"] == {"options": "-c statement_timeout=5s -c jit=off"}
+
+
+@pytest.mark.parametrize(
+    "url", ["", "mysql://x/y", "postgresql://db.example", "postgresql://db.example:port/x", "sqlite:///x"]
+)
+def test_an_address_that_is_no_database_stops_the_start(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="DATABASE_URL"):
+        env.database(url)
