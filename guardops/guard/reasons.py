@@ -120,6 +120,8 @@ FAMILY_OF: Mapping[str, Family] = MappingProxyType(
     {reason.value: family for family, reasons in _BY_FAMILY.items() for reason in reasons}
 )
 
+_BY_CODE: Mapping[str, Reason] = MappingProxyType({reason.value: reason for reason in Reason})
+
 ALIASES: Mapping[str, Reason] = MappingProxyType(
     {
         "budget_exhausted": Reason.STEP_BUDGET,
@@ -154,6 +156,11 @@ def canonical(code: str) -> str:
     """Return the catalogue's code for ``code`` or one of its aliases; an unknown code comes back as it is."""
     alias = ALIASES.get(code)
     return alias.value if alias is not None else code
+
+
+def known(code: str | None) -> Reason | None:
+    """Return the catalogue's reason for a code or alias, None for a code that it does not know."""
+    return _BY_CODE.get(canonical(code)) if code is not None else None
 
 
 def family_of(code: str) -> Family:

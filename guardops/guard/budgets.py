@@ -1,0 +1,93 @@
+"""What a run may spend: reserved before work is dispatched, settled with what it really took.
+
+Amounts are whole numbers (money in micro-USD). A reservation is granted while settled + reserved + amount
+stays within the limit, in a child's own budget and in all its parents'. What a final, forced answer takes is
+settled on top of the limit, so that it can always be paid for.
+"""
+
+from __future__ import annotations
+
+from guardops.guard.policy import Limits
+from guardops.guard.reasons import Reason
+
+
+class Budget:
+    """One kind of spending of one run, or of a whole root where runs share it."""
+
+    __slots__ = ("limit", "parent", "reserved", "settled")
+
+    def __init__(self, limit: int, parent: Budget | None = None) -> None:
+        self.limit = limit
+        self.parent = parent
+        self.settled = 0
+        self.reserved = 0
+
+    def reserve(self, amount: int = 1) -> bool:
+        """Set ``amount`` aside, or say that it isn't there."""
+        budget: Budget | None = self
+        while budget is not None:
+            if budget.settled + budget.reserved + amount > budget.limit:
+                return False
+            budget = budget.parent
+        budget = self
+        while budget is not None:
+            budget.reserved += amount
+            budget = budget.parent
+        return True
+
+    def settle(self, reserved: int, actual: int) -> None:
+        """Replace a reservation by what was really spent; ``reserved`` is 0 where there was none."""
+        budget: Budget | None = self
+        while budget is not None:
+            budget.reserved -= reserved
+            budget.settled += actual
+            budget = budget.parent
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left, here or in a parent."""
+        budget: Budget | None = self
+        while budget is not None:
+            if budget.settled >= budget.limit:
+                return True
+            budget = budget.parent
+        return False
+
+    @property
+    def left(self) -> int:
+        """What can still be reserved."""
+        own = max(0, self.limit - self.settled - self.reserved)
+        return own if self.parent is None else min(own, self.parent.left)
+
+
+class Budgets:
+    """All budgets of one run; a child's lie within its parent's and never reset them."""
+
+    __slots__ = ("children", "cost", "descendants", "retries", "steps", "tokens", "turns")
+
+    steps: Budget
+    turns: Budget
+    tokens: Budget
+    cost: Budget
+    retries: Budget
+    descendants: Budget
+    children: Budget
+
+    def __init__(self, limits: Limits, parent: Budgets | None = None) -> None:
+        self.steps = Budget(limits.max_steps, parent.steps if parent else None)
+        self.turns = Budget(limits.max_turns, parent.turns if parent else None)
+        self.tokens = Budget(limits.max_tokens, parent.tokens if parent else None)
+        self.cost = Budget(limits.max_cost, parent.cost if parent else None)
+        self.retries = Budget(limits.max_retries_run, parent.retries if parent else None)
+        self.descendants = Budget(limits.descendants, parent.descendants if parent else None)
+        self.children = Budget(limits.children, parent.children if parent else None)
+
+    def spent_by_turns(self) -> Reason | None:
+        """Return the reason why no further model turn can be paid for, if any."""
+        if self.cost.spent:
+            return Reason.COST_BUDGET
+        if self.tokens.spent:
+            return Reason.TOKEN_BUDGET
+        if self.turns.spent:
+            return Reason.MAX_TURNS
+        return None

@@ -1,0 +1,183 @@
+"""Run a file of guard cases: ``python -m guardops.guard.cases FILE``.
+
+A case is a policy, a list of calls and the first verdict other than ``continue`` that they must meet. Cases
+that kill and restart the process need a durable store; they are named and counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from guardops.guard.events import Action, Outcome
+from guardops.guard.policy import Policy
+from guardops.guard.reasons import Reason
+from guardops.guard.session import Check, Guard, RunGuard, Verdict
+from guardops.guard.state import Ticket
+
+STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+_DURABLE = "@restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The first verdict of a case: its reason (``wait``, ``continue``), the call it came at (1-based), its phase."""
+
+    verdict: str
+    at_step: int
+    phase: str | None = None
+    not_before: float | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True)
+class _Replay:
+    """A case under way: the run, and the time, which stands still where a call names none."""
+
+    run: RunGuard
+    at: float = 0.0
+    tickets: dict[int, Ticket] = field(default_factory=dict)
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    """Read a case file, one JSON object a line."""
+    return [msgspec.json.decode(line) for line in path.read_bytes().splitlines() if line.strip()]
+
+
+def needs_durable_store(case: Mapping[str, Any]) -> bool:
+    """Say whether a case restarts or kills the process."""
+    return any(call["tool"] == _DURABLE or call.get("crash") for call in case["calls"])
+
+
+def run_case(case: Mapping[str, Any]) -> Result:
+    """Put a case's calls through the guard until a verdict other than ``continue``."""
+    guard = Guard(Policy.from_mapping(case["policy"]), jitter=lambda: 0.0, now=lambda: STARTED_AT)
+    run = guard.run(job_type="case", started_at=STARTED_AT, clock=lambda: 0.0)
+    replay = _Replay(run)
+    for group in _groups(case["calls"]):
+        found = _run_group(replay, group)
+        if found is not None:
+            break
+    else:
+        found = Result("continue", len(case["calls"]))
+    if run.counts.faults:
+        raise RuntimeError(f"the guard itself failed: {', '.join(run.counts.faults)}")
+    return replace(found, outcome=run.end(Outcome.COMPLETED, at=replay.at).outcome)
+
+
+def difference(case: Mapping[str, Any], result: Result) -> str:
+    """Return how a result differs from what the case expects, or an empty text."""
+    expect = case["expect"]
+    wrong = [
+        f"{name} {getattr(result, name)!r} instead of {expect[name]!r}"
+        for name in ("verdict", "at_step", "phase", "not_before")
+        if name in expect and getattr(result, name) != expect[name]
+    ]
+    if result.outcome is not None and expect.get("outcome_not") == result.outcome:
+        wrong.append(f"outcome {result.outcome.value!r}")
+    return ", ".join(wrong)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the files named on the command line; return 1 where a case differs."""
+    parser = argparse.ArgumentParser(prog="guardops.guard.cases", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    cases = [case for path in parser.parse_args(arguments).files for case in load(path)]
+    durable = [case["id"] for case in cases if needs_durable_store(case)]
+    differing = 0
+    for case in cases:
+        if case["id"] in durable:
+            continue
+        wrong = difference(case, run_case(case))
+        if wrong:
+            differing += 1
+            print(f"{case['id']}: {wrong} ({case['description']})")
+    if durable:
+        print(f"need a durable store: {', '.join(durable)}")
+    as_expected = len(cases) - len(durable) - differing
+    apart = f", {len(durable)} need a durable store" if durable else ""
+    print(f"{as_expected} of {len(cases)} cases as expected{apart}")
+    return 1 if differing else 0
+
+
+def _groups(calls: Sequence[Mapping[str, Any]]) -> Iterator[list[tuple[int, Mapping[str, Any]]]]:
+    """Yield calls with their 1-based index: one at a time, or a parallel batch together."""
+    group: list[tuple[int, Mapping[str, Any]]] = []
+    for index, call in enumerate(calls, start=1):
+        batch = call.get("batch")
+        if group and (batch is None or batch != group[0][1].get("batch")):
+            yield group
+            group = []
+        group.append((index, call))
+    if group:
+        yield group
+
+
+def _run_group(replay: _Replay, group: Sequence[tuple[int, Mapping[str, Any]]]) -> Result | None:
+    for index, call in group:
+        replay.at = call.get("at", replay.at)
+        found = (
+            _pseudo(replay, index, call) if call["tool"].startswith("@") else _propose(replay, index, call)
+        )
+        if found is not None:
+            return found
+    for index, call in group:
+        ticket = replay.tickets.pop(index, None)
+        if ticket is None:
+            continue
+        verdict = replay.run.observe(
+            ticket,
+            result=call.get("result"),
+            error=call.get("error"),
+            progressed=call.get("progressed"),
+            at=replay.at,
+        )
+        if verdict.action is not Action.CONTINUE:
+            return Result(_name(verdict), index, "post")
+    return None
+
+
+def _propose(replay: _Replay, index: int, call: Mapping[str, Any]) -> Result | None:
+    answer = replay.run.check(
+        call["tool"], call["args"], at=replay.at, batch=call.get("batch"), depth=call.get("depth", 0)
+    )
+    if answer.ticket is not None:
+        replay.tickets[index] = answer.ticket
+        return None
+    return Result(_name(answer), index, "pre", answer.not_before)
+
+
+def _pseudo(replay: _Replay, index: int, call: Mapping[str, Any]) -> Result | None:
+    """Do what a pseudo tool stands for; only a model turn can meet a verdict."""
+    run, args = replay.run, call["args"]
+    match call["tool"]:
+        case "@turn":
+            verdict = run.turn(tokens_out=args.get("tokens", 0), cost=args.get("cost", 0), at=replay.at)
+            if verdict.action is not Action.CONTINUE:
+                return Result(_name(verdict), index, "post")
+        case "@state":
+            run.state_changed(args.get("version"))
+        case "@approve":
+            run.approve(args["tool"], args["args"])
+        case "@restore":
+            run.restore(args)
+        case unknown:
+            raise ValueError(f"{unknown} is no pseudo tool")
+    return None
+
+
+def _name(answer: Check | Verdict) -> str:
+    if answer.action is Action.WAIT:
+        return Action.WAIT.value
+    return answer.reason.value if isinstance(answer.reason, Reason) else str(answer.reason)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""The response ladder: nudge, force an answer, escalate, halt. Where it starts depends on the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from guardops.guard.events import Action, Intervention, Mode, WouldHalt
+from guardops.guard.policy import Policy
+from guardops.guard.reasons import Family, Reason, family_of
+from guardops.guard.stores import RootState
+
+_START_BY_FAMILY: Mapping[Family, Action] = MappingProxyType(
+    {
+        Family.BUDGET: Action.FORCE_ANSWER,
+        Family.REPETITION: Action.NUDGE,
+        Family.CYCLE: Action.NUDGE,
+        Family.PROGRESS: Action.NUDGE,
+        Family.SOURCE: Action.NUDGE,
+        Family.ERROR: Action.ESCALATE,
+        Family.CONTROL: Action.HALT,
+    }
+)
+
+_START: Mapping[Reason, Action] = MappingProxyType(
+    {
+        Reason.TOOL_RETRY_EXHAUSTED: Action.NUDGE,
+        Reason.FRAMEWORK_LIMIT: Action.FORCE_ANSWER,
+        Reason.REFUSAL_LIMIT: Action.FORCE_ANSWER,
+        Reason.APPROVAL_REQUIRED: Action.ESCALATE,
+        Reason.GUARD_ERROR: Action.ESCALATE,
+        Reason.LINEAGE_PING_PONG: Action.HALT,
+        Reason.BLOCKED_SOURCE: Action.HALT,
+    }
+)
+"""Reasons that start on another rung than the rest of their family."""
+
+HARD_FAMILIES = frozenset({Family.BUDGET, Family.CONTROL})
+"""What stays enforced in shadow and with the guard off, ``forbidden_tool`` and approvals left out."""
+
+_SOFT_CONTROLS = frozenset(
+    {Reason.FORBIDDEN_TOOL, Reason.APPROVAL_REQUIRED, Reason.REFUSAL_LIMIT, Reason.GUARD_ERROR}
+)
+
+
+def first_rung(reason: Reason) -> Action:
+    """Return the action with which the ladder answers a reason's first trip."""
+    found = _START.get(reason)
+    return found if found is not None else _START_BY_FAMILY[family_of(reason)]
+
+
+def rung(reason: Reason, *, nudged: bool, partial_ok: bool) -> Action:
+    """Return the action for a trip, given whether the run's or root's one nudge is used up.
+
+    Where a partial answer is worse than a delay (``partial_ok`` false), the run escalates instead.
+    """
+    action = first_rung(reason)
+    if action is Action.NUDGE and nudged:
+        action = Action.FORCE_ANSWER
+    if action is Action.FORCE_ANSWER and not partial_ok:
+        action = Action.ESCALATE
+    return action
+
+
+def always_enforced(reason: Reason) -> bool:
+    """Say whether a reason is acted upon in every mode: budgets, and orders that people gave."""
+    return family_of(reason) in HARD_FAMILIES and reason not in _SOFT_CONTROLS
+
+
+class Ladder:
+    """Where one run stands on the ladder, and everything the guard did to it."""
+
+    __slots__ = (
+        "first_reason",
+        "interventions",
+        "mode",
+        "partial_ok",
+        "reason",
+        "root",
+        "standing",
+        "would_halt",
+    )
+
+    def __init__(self, policy: Policy, root: RootState) -> None:
+        self.mode = policy.mode
+        self.partial_ok = policy.partial_ok
+        self.root = root
+        self.interventions: list[Intervention] = []
+        self.first_reason: str | None = None
+        self.would_halt: WouldHalt | None = None
+        self.standing: Action | None = None
+        """The rung that ended the run's ordinary work: force_answer, escalate or halt."""
+        self.reason: str | None = None
+
+    def enforces(self, reason: Reason) -> bool:
+        """Say whether the policy's mode acts upon a reason."""
+        return self.mode is Mode.ENFORCE or always_enforced(reason)
+
+    def climb(self, reason: Reason, step: int) -> Action:
+        """Answer a trip at ``step`` (1-based, of the proposed calls) and remember the answer.
+
+        ``continue`` where the mode only watches. A run that has reached a standing rung stays on it.
+        """
+        if not self.enforces(reason):
+            if self.mode is Mode.SHADOW and self.would_halt is None:
+                self.would_halt = WouldHalt(reason=reason.value, step=step)
+            return Action.CONTINUE
+        if self.standing is not None:
+            return self.standing
+        action = rung(reason, nudged=self.root.nudged, partial_ok=self.partial_ok)
+        self.note(action, reason.value, step)
+        if action is Action.NUDGE:
+            self.root.nudged = True
+        else:
+            self.standing, self.reason = action, reason.value
+            if action is Action.HALT:
+                self.root.halted = reason.value
+        return action
+
+    def halt(self, step: int, reason: str | None = None) -> None:
+        """Take the last rung, for the reason the run already stands for where none is given."""
+        if self.standing is not Action.HALT:
+            self.reason = self.reason or reason
+            self.standing = Action.HALT
+            self.root.halted = self.root.halted or self.reason
+            self.note(Action.HALT, self.reason or "", step)
+
+    def note(self, action: Action, reason: str, step: int) -> None:
+        """Remember something that was done to the run."""
+        self.first_reason = self.first_reason or reason
+        self.interventions.append(Intervention(step=step, action=action, reason=reason))
+
+
+def message(reason: Reason, tool: str, count: int = 0, detail: str = "") -> str:
+    """Return what the agent is told: the pattern by name, and nothing that a tool's text could have put in."""
+    text = _MESSAGES.get(reason, "The run was stopped ({reason}).")
+    return text.format(reason=reason.value, tool=tool, count=count, detail=detail)
+
+
+_MESSAGES: Mapping[Reason, str] = MappingProxyType(
+    {
+        Reason.REPEATED_CALL: "{tool} was called {count} times with the same arguments and gave the same result. "
+        "Use what you have, or ask something else.",
+        Reason.TOOL_NO_PROGRESS: "{tool} has already failed or found nothing with exactly these arguments. "
+        "Change the arguments or take another way.",
+        Reason.DUPLICATE_IN_FLIGHT: "{tool} is already running with these arguments.",
+        Reason.DUPLICATE_SIDE_EFFECT: "{tool} has already been done with exactly these arguments; "
+        "it is not done twice.",
+        Reason.CYCLE_PERIOD_2: "The last calls repeat in turns of 2 and bring the same results.",
+        Reason.CYCLE_PERIOD_3: "The last calls repeat in turns of 3 and bring the same results.",
+        Reason.CYCLE_PERIOD_4: "The last calls repeat in turns of 4 or more and bring the same results.",
+        Reason.NO_PROGRESS: "The last {count} steps brought the task no further. Answer with what you have, "
+        "or take another way.",
+        Reason.ERROR_STREAK: "{tool} failed {count} times in a row with different arguments.",
+        Reason.POLL_EXHAUSTED: "{tool} was asked as often as its contract allows and has not finished.",
+        Reason.TOOL_RETRY_EXHAUSTED: "{tool} keeps failing and its retries are used up.",
+        Reason.SOURCE_CAP: "{detail} was read as often as one source may be. Use other sources.",
+        Reason.LISTING_CAP: "{detail} was paged through as far as a listing may be. Use what you have.",
+        Reason.APPROVAL_REQUIRED: "{tool} needs a person's approval for exactly these arguments.",
+        Reason.FORBIDDEN_TOOL: "{tool} may not be used in this run.",
+        Reason.BLOCKED_SOURCE: "{detail} is blocked.",
+        Reason.UNCERTAIN_WRITE: "Nobody knows whether an earlier call of {tool} with these arguments took "
+        "effect; a person must find out first.",
+        Reason.REFUSAL_LIMIT: "Too many calls were refused. Answer with what you have.",
+    }
+)

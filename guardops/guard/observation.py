@@ -1,0 +1,159 @@
+"""What one executed call brought: written into its ledger row, and reduced to what the post-check counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from guardops.guard import domains
+from guardops.guard.errors import OUTCOME_UNKNOWN, RETRYABLE, ErrorClass, Failure, classify, in_band
+from guardops.guard.events import StepOutcome
+from guardops.guard.ledger import Last, Row
+from guardops.guard.policy import Kind, SideEffect, ToolSpec
+from guardops.guard.polling import is_terminal
+from guardops.guard.reasons import Reason
+from guardops.guard.results import is_empty
+from guardops.guard.sources import blocked_by
+from guardops.guard.state import Note, RunState, Ticket, Trip
+
+_EMPTY = "empty"
+_JITTER = 0.25
+"""Back-off is stretched by up to a quarter, so that many runs don't come back together."""
+
+_REDIRECT_NAMES = ("final_url", "location", "redirect", "redirect_url", "redirected_to")
+
+_AT_ONCE: Mapping[ErrorClass, Reason] = {
+    ErrorClass.AUTH: Reason.TOOL_AUTH_ERROR,
+    ErrorClass.QUOTA: Reason.QUOTA_EXHAUSTED,
+}
+
+_LAST: Mapping[ErrorClass, Last] = {
+    ErrorClass.AUTH: Last.AUTH,
+    ErrorClass.QUOTA: Last.QUOTA,
+    ErrorClass.PRECONDITION: Last.PRECONDITION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One executed call, recorded."""
+
+    note: Note
+    trip: Trip | None
+    """What ends the run at once, whatever the counters say."""
+    outcome: StepOutcome
+    failure: Failure | None
+
+
+def record_failure(
+    run: RunState,
+    ticket: Ticket,
+    failure: Failure,
+    progressed: bool | None,
+    at: float,
+    jitter: Callable[[], float],
+) -> Observation:
+    """Write a failed call into its row."""
+    row, spec = ticket.row, ticket.spec
+    last = Last.RETRYABLE if failure.retryable else _LAST.get(failure.error_class, Last.PERMANENT)
+    row.record_failure(failure, last)
+    row.successes_seen = run.successes
+    if last is Last.RETRYABLE:
+        _set_retry_time(row, failure, at, run.limits.backoff, run.limits.max_retry_after, jitter)
+    if spec.writes and not spec.idempotent and failure.error_class in OUTCOME_UNKNOWN:
+        row.uncertain = True
+        run.root.uncertain.add(row.fingerprint)
+    transient = failure.error_class in RETRYABLE
+    note = Note(
+        tool=ticket.tool,
+        fingerprint=row.fingerprint,
+        digest=f"{failure.error_class}:{failure.code}",
+        progressed=progressed,
+        exempt=_leaves_stall_alone(spec) or (transient and progressed is None),
+        novel=False,
+        error_class="" if transient else failure.error_class.value,
+        succeeded=False,
+        cycles=spec.poll is None,
+    )
+    reason = _AT_ONCE.get(failure.error_class)
+    return Observation(note, Trip(reason) if reason else None, StepOutcome.ERROR, failure)
+
+
+def record_result(
+    run: RunState, ticket: Ticket, result: object, digest: str, progressed: bool | None
+) -> Observation:
+    """Write a call that came back with a result into its row."""
+    row, spec = ticket.row, ticket.spec
+    empty = is_empty(result, spec)
+    row.record_success(digest, empty=empty)
+    run.successes += 1
+    if spec.writes:
+        run.writes += 1
+    if spec.side_effect is SideEffect.SIDE_EFFECT:
+        run.root.done.add(row.fingerprint)
+    if spec.poll is not None and is_terminal(result, spec.poll):
+        row.terminal = True
+    missed = empty and not spec.writes and spec.kind is Kind.CALL
+    novel = not missed and not spec.external and digest not in run.novelty
+    if spec.kind is Kind.CALL:
+        run.novelty.add(digest)
+    note = Note(
+        tool=ticket.tool,
+        fingerprint=row.fingerprint,
+        digest=digest,
+        progressed=progressed,
+        exempt=_leaves_stall_alone(spec),
+        novel=novel and progressed is None,
+        error_class=_EMPTY if missed and spec.poll is None else "",
+        succeeded=not missed,
+        cycles=spec.poll is None,
+    )
+    return Observation(note, None, StepOutcome.EMPTY if empty else StepOutcome.OK, None)
+
+
+def failure_of(spec: ToolSpec, result: object, error: object, now: Callable[[], datetime]) -> Failure | None:
+    """Return the classified failure of a call, one hidden in its result included, or None."""
+    if error is None:
+        error = in_band(result) if isinstance(result, Mapping) else None
+        if error is None:
+            return None
+    return classify(error, codes=spec.errors, now=now())
+
+
+def redirect_trip(run: RunState, ticket: Ticket, targets: Iterable[str]) -> Trip | None:
+    """Count where a call was redirected to; return the block or cap that this runs into."""
+    for target in targets:
+        place = domains.place_of(target)
+        if place is None:
+            continue
+        block = blocked_by(run.policy.blocked, ticket.tool, (place.host,), run.sources)
+        if block is not None:
+            return Trip(Reason.BLOCKED_SOURCE, detail=block.name)
+        if place.source in ticket.visit.domains:
+            continue
+        if run.sources.count_redirect(place.source) > run.limits.domain_cap:
+            return Trip(Reason.SOURCE_CAP, detail=place.source)
+    return None
+
+
+def redirects_named(result: object) -> list[str]:
+    """Return the redirect targets that a result names itself."""
+    if not isinstance(result, Mapping):
+        return []
+    return [value for name in _REDIRECT_NAMES if isinstance(value := result.get(name), str)]
+
+
+def _leaves_stall_alone(spec: ToolSpec) -> bool:
+    return spec.poll is not None or spec.kind is not Kind.CALL
+
+
+def _set_retry_time(
+    row: Row, failure: Failure, at: float, backoff: float, longest: float, jitter: Callable[[], float]
+) -> None:
+    if failure.retry_after is not None:
+        row.exhausted = failure.retry_after > longest
+        row.not_before = at + failure.retry_after
+    else:
+        delay = min(longest, backoff * 2 ** (row.failures - 1))
+        row.not_before = at + delay * (1 + _JITTER * jitter())

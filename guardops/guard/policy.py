@@ -1,0 +1,383 @@
+"""What a run is held to: limits, tool specifications, the ladder's options. Every limit is finite.
+
+Keys are the ones of the policy documents and case files. A limit of 0 allows nothing; an absent, unlimited
+or absurd one is refused with a :class:`PolicyError` that names the field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from guardops.guard.errors import ErrorClass
+from guardops.guard.events import Mode
+
+MICRO = 1_000_000
+"""Micro-USD in a dollar: money is counted in whole ones."""
+
+
+class PolicyError(ValueError):
+    """A policy that must not be run; ``field`` is the key that is wrong."""
+
+    code = "invalid_policy"
+
+    def __init__(self, field_name: str, message: str) -> None:
+        super().__init__(f"{field_name}: {message}")
+        self.field = field_name
+
+
+class SideEffect(StrEnum):
+    """What a tool does to the world; an undeclared tool reads."""
+
+    READ = "read"
+    WRITE = "write"
+    SIDE_EFFECT = "side_effect"
+
+
+class Kind(StrEnum):
+    """Whether a tool does the work itself, hands it over, or starts another agent."""
+
+    CALL = "call"
+    DELEGATE = "delegate"
+    SPAWN = "spawn"
+
+
+class BlockAction(StrEnum):
+    """What a blocked source is held to: nothing at all, or ``limit`` calls a run."""
+
+    BLOCK = "block"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The caps of one run. Times are seconds, ``max_cost`` is USD in the document and micro-USD here."""
+
+    max_steps: int = 40
+    max_turns: int = 40
+    max_seconds: float = 900.0
+    max_tokens: int = 5_000_000
+    max_cost: int = 10 * MICRO
+    max_repeats: int = 3
+    max_empty: int = 1
+    max_retries: int = 2
+    max_retries_run: int = 6
+    max_executions: int = 12
+    max_refusals: int = 3
+    window: int = 12
+    max_period: int = 4
+    cycle_reps: int = 3
+    stall_limit: int = 6
+    max_error_streak: int = 5
+    domain_cap: int = 15
+    listing_cap: int = 10
+    hops: int = 4
+    descendants: int = 20
+    children: int = 8
+    backoff: float = 1.0
+    max_retry_after: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in BOUNDS.items():
+            _require_number(name, getattr(self, name), low, high, whole=name not in _FRACTIONAL)
+        if self.window < 2 * self.cycle_reps:
+            raise PolicyError("window", f"must hold {self.cycle_reps} repeats of a period of 2")
+
+
+BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "max_steps": (0, 500),
+        "max_turns": (0, 500),
+        "max_seconds": (0, 7 * 86_400),
+        "max_tokens": (0, 1_000_000_000),
+        "max_cost": (0, 10_000 * MICRO),
+        "max_repeats": (0, 100),
+        "max_empty": (0, 100),
+        "max_retries": (0, 20),
+        "max_retries_run": (0, 100),
+        "max_executions": (0, 100),
+        "max_refusals": (0, 100),
+        "window": (4, 100),
+        "max_period": (2, 12),
+        "cycle_reps": (2, 10),
+        "stall_limit": (0, 100),
+        "max_error_streak": (0, 100),
+        "domain_cap": (0, 500),
+        "listing_cap": (0, 500),
+        "hops": (0, 32),
+        "descendants": (0, 1_000),
+        "children": (0, 100),
+        "backoff": (0, 60),
+        "max_retry_after": (0, 3_600),
+    }
+)
+"""Lowest and highest value of each limit; beyond the highest a limit bounds nothing any more."""
+
+_FRACTIONAL = frozenset({"max_seconds", "backoff", "max_retry_after"})
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """A polling contract: seconds between polls, most polls, most seconds, and the states that end it."""
+
+    interval: float
+    max_attempts: int
+    max_seconds: float = 86_400.0
+    terminal: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        _require_number("poll.interval", self.interval, 0, 86_400, whole=False)
+        _require_number("poll.max_attempts", self.max_attempts, 0, 10_000, whole=True)
+        _require_number("poll.max_seconds", self.max_seconds, 0, 7 * 86_400, whole=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the guard is told of one tool; everything has a safe default."""
+
+    side_effect: SideEffect = SideEffect.READ
+    kind: Kind = Kind.CALL
+    key: frozenset[str] = frozenset()
+    """The only arguments that make the identity, where named."""
+    fields: frozenset[str] = frozenset()
+    """The only arguments the tool takes, where named: any other is refused."""
+    volatile: frozenset[str] = frozenset()
+    credentials: frozenset[str] = frozenset()
+    strip: frozenset[str] = frozenset()
+    casefold: frozenset[str] = frozenset()
+    sets: frozenset[str] = frozenset()
+    null_is_omitted: bool = True
+    empty: tuple[Any, ...] = ()
+    """Results that count as empty beside the general rule."""
+    poll: Poll | None = None
+    max_repeats: int | None = None
+    max_empty: int | None = None
+    max_retries: int | None = None
+    approval: bool = False
+    forbidden: bool = False
+    idempotent: bool = False
+    external: bool = False
+    errors: Mapping[str, ErrorClass] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        for name in ("max_repeats", "max_empty", "max_retries"):
+            value = getattr(self, name)
+            if value is not None:
+                _require_number(name, value, *BOUNDS[name], whole=True)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call may change the world."""
+        return self.side_effect is not SideEffect.READ
+
+    @classmethod
+    def from_mapping(cls, name: str, document: Mapping[str, Any]) -> ToolSpec:
+        """Read one tool of a policy document. Raises :class:`PolicyError` on an unknown key or a wrong value."""
+        where = f"tools.{name}"
+        if not isinstance(document, Mapping):
+            raise PolicyError(where, "must be an object")
+        values: dict[str, Any] = {}
+        for key, value in document.items():
+            target, read = _TOOL_READERS.get(key, (None, None))
+            if target is None or read is None:
+                raise PolicyError(f"{where}.{key}", "is not known")
+            values[target] = read(f"{where}.{key}", value)
+        return cls(**values)
+
+
+DEFAULT_TOOL = ToolSpec()
+FORBIDDEN_TOOL = ToolSpec(forbidden=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A source that people have blocked, or limited to ``limit`` calls a run."""
+
+    kind: str
+    name: str
+    action: BlockAction = BlockAction.BLOCK
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything a run is judged by. Immutable: a running run keeps the one that it was given."""
+
+    limits: Limits = field(default_factory=Limits)
+    tools: Mapping[str, ToolSpec] = field(default_factory=lambda: MappingProxyType({}))
+    allow_list: bool = False
+    """Whether a tool that is not named is forbidden."""
+    blocked: tuple[Block, ...] = ()
+    mode: Mode = Mode.ENFORCE
+    partial_ok: bool = True
+    """Whether a forced, partial answer is better than waiting for a person."""
+
+    def tool(self, name: str) -> ToolSpec:
+        """Return the specification of a tool; one that is not named reads, or is forbidden under an allow-list."""
+        spec = self.tools.get(name)
+        if spec is not None:
+            return spec
+        return FORBIDDEN_TOOL if self.allow_list else DEFAULT_TOOL
+
+    @classmethod
+    def from_mapping(cls, document: Mapping[str, Any]) -> Policy:
+        """Build a policy from the defaults and the document's overrides.
+
+        Raises :class:`PolicyError` for a key it does not know and for a limit that is null, not a number,
+        negative or absurdly high.
+        """
+        limits: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        for key, value in document.items():
+            if key == "max_cost":
+                limits[key] = micro_usd(value, field_name=key)
+            elif key in BOUNDS:
+                limits[key] = value
+            elif key in _POLICY_READERS:
+                values[key] = _POLICY_READERS[key](key, value)
+            else:
+                raise PolicyError(key, "is not known")
+        return cls(limits=Limits(**limits), **values)
+
+    def limits_in_force(self) -> dict[str, Any]:
+        """Return the limits under their document names, money as a decimal string in USD."""
+        found = {item.name: getattr(self.limits, item.name) for item in fields(Limits)}
+        found["max_cost"] = str(Decimal(self.limits.max_cost) / MICRO)
+        return found
+
+
+def micro_usd(amount: object, *, field_name: str = "cost") -> int:
+    """Turn USD (int, float, decimal or its text) into whole micro-USD; 0.1 is exactly 100,000."""
+    if isinstance(amount, bool) or not isinstance(amount, int | float | str | Decimal):
+        raise PolicyError(field_name, "must be an amount in USD")
+    try:
+        value = Decimal(str(amount)) * MICRO
+        if not value.is_finite() or value < 0:
+            raise PolicyError(field_name, "must be a finite amount, not negative")
+        return int(value.to_integral_value())
+    except InvalidOperation as error:
+        raise PolicyError(field_name, "must be an amount in USD") from error
+
+
+def _require_number(name: str, value: object, low: float, high: float, *, whole: bool) -> None:
+    kinds = int if whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise PolicyError(name, "must be a whole number" if whole else "must be a number")
+    if not math.isfinite(value) or not low <= value <= high:
+        raise PolicyError(name, f"must lie between {low:g} and {high:g}")
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise PolicyError(name, "must be true or false")
+    return value
+
+
+def _names(name: str, value: object) -> frozenset[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence | frozenset | set):
+        raise PolicyError(name, "must be a list of names")
+    if not all(isinstance(item, str) for item in value):
+        raise PolicyError(name, "must be a list of names")
+    return frozenset(value)
+
+
+def _values(name: str, value: object) -> tuple[Any, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise PolicyError(name, "must be a list")
+    return tuple(value)
+
+
+def _limit(name: str, value: object) -> int:
+    _require_number(name, value, *BOUNDS[name.rpartition(".")[2]], whole=True)
+    assert isinstance(value, int)
+    return value
+
+
+def _choice(name: str, value: object, choices: type[StrEnum]) -> Any:
+    try:
+        return choices(str(value))
+    except ValueError as error:
+        raise PolicyError(name, f"must be one of {', '.join(choices)}") from error
+
+
+def _poll(name: str, value: object) -> Poll:
+    if not isinstance(value, Mapping):
+        raise PolicyError(name, "must be an object")
+    unknown = set(value) - {"interval", "max_attempts", "max_seconds", "terminal"}
+    missing = {"interval", "max_attempts"} - set(value)
+    if unknown or missing:
+        raise PolicyError(f"{name}.{min(unknown or missing)}", "is not known" if unknown else "is missing")
+    return Poll(**{**value, "terminal": _names(f"{name}.terminal", value.get("terminal", ()))})
+
+
+def _error_map(name: str, value: object) -> Mapping[str, ErrorClass]:
+    if not isinstance(value, Mapping):
+        raise PolicyError(name, "must be an object")
+    return MappingProxyType(
+        {str(code): _choice(f"{name}.{code}", kind, ErrorClass) for code, kind in value.items()}
+    )
+
+
+def _tools(name: str, value: object) -> Mapping[str, ToolSpec]:
+    if not isinstance(value, Mapping):
+        raise PolicyError(name, "must be an object")
+    return MappingProxyType({tool: ToolSpec.from_mapping(tool, spec) for tool, spec in value.items()})
+
+
+def _blocked(name: str, value: object) -> tuple[Block, ...]:
+    return tuple(_block(f"{name}.{index}", item) for index, item in enumerate(_values(name, value)))
+
+
+def _block(name: str, value: object) -> Block:
+    if isinstance(value, str):
+        return Block(kind="domain", name=value.lower())
+    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+        raise PolicyError(name, "must be a domain, or an object with kind and name")
+    kind = str(value.get("kind", "domain"))
+    if kind not in ("domain", "tool"):
+        raise PolicyError(f"{name}.kind", "must be domain or tool")
+    action = _choice(f"{name}.action", value.get("action", "block"), BlockAction)
+    limit = value.get("limit", 0)
+    _require_number(f"{name}.limit", limit, 0, 500, whole=True)
+    return Block(kind, value["name"].lower() if kind == "domain" else value["name"], action, limit)
+
+
+_TOOL_READERS: Mapping[str, tuple[str, Any]] = MappingProxyType(
+    {
+        "class": ("side_effect", lambda name, value: _choice(name, value, SideEffect)),
+        "kind": ("kind", lambda name, value: _choice(name, value, Kind)),
+        "key": ("key", _names),
+        "fields": ("fields", _names),
+        "volatile": ("volatile", _names),
+        "credentials": ("credentials", _names),
+        "strip": ("strip", _names),
+        "casefold": ("casefold", _names),
+        "sets": ("sets", _names),
+        "null_is_omitted": ("null_is_omitted", _flag),
+        "empty": ("empty", _values),
+        "poll": ("poll", _poll),
+        "max_repeats": ("max_repeats", _limit),
+        "max_empty": ("max_empty", _limit),
+        "max_retries": ("max_retries", _limit),
+        "approval": ("approval", _flag),
+        "forbidden": ("forbidden", _flag),
+        "idempotent": ("idempotent", _flag),
+        "external": ("external", _flag),
+        "errors": ("errors", _error_map),
+    }
+)
+
+_POLICY_READERS: Mapping[str, Any] = MappingProxyType(
+    {
+        "tools": _tools,
+        "allow_list": _flag,
+        "blocked": _blocked,
+        "mode": lambda name, value: _choice(name, value, Mode),
+        "partial_ok": _flag,
+    }
+)

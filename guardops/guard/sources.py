@@ -1,0 +1,139 @@
+"""Where a run gets its material from: calls a registrable domain, pages a listing, and what is blocked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardops.guard import domains
+from guardops.guard.events import Source, SourceKind
+from guardops.guard.policy import Block, BlockAction
+from guardops.guard.reasons import Reason
+
+MAX_NAMED = 20
+
+
+@dataclass(slots=True)
+class Visit:
+    """What one call touches: domains, hosts and listing pages."""
+
+    domains: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    pages: tuple[tuple[str, object], ...] = ()
+
+
+NO_VISIT = Visit()
+
+
+@dataclass(slots=True)
+class _Tally:
+    calls: int = 0
+    proposed: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class SourceBook:
+    """The run's count of every source; proposals count apart from calls, so that a refused one shows in peaks."""
+
+    domains: dict[str, _Tally] = field(default_factory=dict)
+    tools: dict[str, _Tally] = field(default_factory=dict)
+    listings: dict[str, set[object]] = field(default_factory=dict)
+    peak_domain: int = 0
+    peak_listing: int = 0
+
+    def refusal(self, visit: Visit, domain_cap: int, listing_cap: int) -> tuple[Reason, str] | None:
+        """Return why a visit would go beyond a cap, and which source's it is."""
+        for name in visit.domains:
+            tally = self.domains.get(name)
+            calls = tally.calls if tally else 0
+            self.peak_domain = max(self.peak_domain, calls + 1)
+            if calls + 1 > domain_cap:
+                return Reason.SOURCE_CAP, name
+        for listing, page in visit.pages:
+            pages = self.listings.get(listing, set())
+            count = len(pages) if page in pages else len(pages) + 1
+            self.peak_listing = max(self.peak_listing, count)
+            if count > listing_cap:
+                return Reason.LISTING_CAP, listing
+        return None
+
+    def count(self, tool: str, visit: Visit) -> None:
+        """Count a call that is about to run."""
+        self.tools.setdefault(tool, _Tally()).calls += 1
+        for name in visit.domains:
+            self.domains.setdefault(name, _Tally()).calls += 1
+        for listing, page in visit.pages:
+            self.listings.setdefault(listing, set()).add(page)
+
+    def add_bytes(self, tool: str, visit: Visit, size: int) -> None:
+        """Add the size of a result to what its sources delivered."""
+        if size:
+            self.tools[tool].size += size
+            for name in visit.domains:
+                self.domains[name].size += size
+
+    def count_redirect(self, name: str) -> int:
+        """Count a redirect's target and return its calls so far."""
+        tally = self.domains.setdefault(name, _Tally())
+        tally.calls += 1
+        self.peak_domain = max(self.peak_domain, tally.calls)
+        return tally.calls
+
+    def calls(self, name: str) -> int:
+        """Return how often a domain was called."""
+        tally = self.domains.get(name)
+        return tally.calls if tally else 0
+
+    def named(self, proposed: Iterable[tuple[SourceKind, str]], *, quarantined: bool) -> list[Source]:
+        """Return at most 20 sources as the wire carries them: domains before tools, the most called first."""
+        marked = set(proposed)
+        rows = [(SourceKind.DOMAIN, name, tally) for name, tally in self.domains.items()]
+        rows += [(SourceKind.TOOL, name, tally) for name, tally in self.tools.items()]
+        rows.sort(
+            key=lambda row: ((row[0], row[1]) not in marked, row[0] is SourceKind.TOOL, -row[2].calls, row[1])
+        )
+        return [
+            Source(
+                kind=kind,
+                name=name[:253] or "?",
+                calls=tally.calls,
+                bytes=tally.size,
+                quarantined=quarantined and (kind, name) in marked,
+                proposed=(kind, name) in marked,
+            )
+            for kind, name, tally in rows[:MAX_NAMED]
+        ]
+
+
+def visit_of(args: Mapping[str, Any]) -> Visit:
+    """Return what a call with these arguments touches: every text in them that is an http(s) URL."""
+    urls = domains.urls_in(args)
+    if not urls:
+        return NO_VISIT
+    names: set[str] = set()
+    hosts: set[str] = set()
+    pages: list[tuple[str, object]] = []
+    beside = tuple((key, str(args[key])) for key in args if key in domains.PAGE_KEYS)
+    for url in urls:
+        place = domains.place_of(url)
+        if place is not None:
+            hosts.add(place.host)
+            names.add(place.source)
+            pages.append((place.listing, (place.page, beside)))
+    return Visit(frozenset(names), frozenset(hosts), tuple(pages))
+
+
+def blocked_by(blocks: Sequence[Block], tool: str, hosts: Iterable[str], book: SourceBook) -> Block | None:
+    """Return the block that a call to ``tool`` touching ``hosts`` runs into, if any."""
+    for block in blocks:
+        if block.kind == "tool":
+            hit = block.name == tool
+            calls = book.tools[tool].calls if hit and tool in book.tools else 0
+        else:
+            hit = any(host == block.name or host.endswith("." + block.name) for host in hosts)
+            calls = book.calls(domains.source_name(block.name) or block.name) if hit else 0
+        if hit and (block.action is BlockAction.BLOCK or calls + 1 > block.limit):
+            return block
+    return None

@@ -1,0 +1,157 @@
+"""The state of one guarded run: what the checks read and what a session writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from guardops.guard.budgets import Budgets
+from guardops.guard.cycles import CycleDetector
+from guardops.guard.fingerprint import Fingerprint
+from guardops.guard.ledger import Ledger, Row
+from guardops.guard.policy import Limits, Policy, ToolSpec
+from guardops.guard.reasons import Reason
+from guardops.guard.sources import SourceBook, Visit
+from guardops.guard.stall import ErrorStreak, StallCounter
+from guardops.guard.stores import RootState
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Who a run is: what its event says of it beside what the guard saw."""
+
+    job_type: str
+    run_id: UUID
+    root_task_id: str
+    started_at: datetime
+    external_id: str | None = None
+    parent_run_id: UUID | None = None
+    attempt: int = 1
+    agent: str = ""
+    release: str = ""
+    prompt_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """A rule that was broken; ``detail`` names the source, ``count`` how often it happened."""
+
+    reason: Reason
+    detail: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A call that is fine, but not yet: seconds since the run's start from which it is."""
+
+    not_before: float
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A proposed call, prepared for the checks."""
+
+    tool: str
+    spec: ToolSpec
+    identity: Fingerprint
+    row: Row
+    visit: Visit
+    at: float
+    depth: int
+    batch: int | str | None
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """The right to run one call; hand it back with what came of it."""
+
+    number: int
+    """Also the step: the call's place among the run's proposed calls, 1-based."""
+    tool: str
+    spec: ToolSpec
+    row: Row
+    canonical: bytes
+    visit: Visit
+    batch: int | str | None
+    idempotency_key: str = ""
+    """For a write: equal for equal calls of one root, to pass on to the service."""
+    settled: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Note:
+    """How one executed call ended, as the post-check sees it."""
+
+    tool: str
+    fingerprint: str
+    digest: str
+    progressed: bool | None
+    exempt: bool
+    """Polls, hand-overs and spawns leave the stall counter alone; so do failures worth a retry."""
+    novel: bool
+    error_class: str
+    """What feeds the error streak, empty for what doesn't."""
+    succeeded: bool
+    cycles: bool
+    """Whether the cycle detector sees the call."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """A parallel batch: how many calls are out, and how those that came back ended."""
+
+    outstanding: int = 0
+    notes: list[Note] = field(default_factory=list)
+
+
+class RunState:
+    """Everything that the checks of one run look at."""
+
+    __slots__ = (
+        "batches",
+        "budgets",
+        "cycle",
+        "deadline",
+        "edges",
+        "evidence",
+        "evidence_label",
+        "hops",
+        "ledger",
+        "limits",
+        "novelty",
+        "policy",
+        "root",
+        "sources",
+        "stall",
+        "streak",
+        "successes",
+        "writes",
+    )
+
+    def __init__(self, policy: Policy, root: RootState, budgets: Budgets, deadline: float | None) -> None:
+        limits: Limits = policy.limits
+        self.policy = policy
+        self.limits = limits
+        self.root = root
+        self.budgets = budgets
+        self.deadline = deadline
+        self.hops = limits.hops
+        self.ledger = Ledger()
+        self.sources = SourceBook()
+        self.cycle = CycleDetector(limits.window, limits.max_period, limits.cycle_reps)
+        self.stall = StallCounter()
+        self.streak = ErrorStreak()
+        self.novelty: set[str] = set()
+        self.evidence = 0
+        self.evidence_label: Any = None
+        self.writes = 0
+        self.successes = 0
+        self.edges: list[str] = []
+        self.batches: dict[int | str, Batch] = {}
+
+    def version_for(self, spec: ToolSpec) -> int:
+        """Return the state version that a tool's calls are judged in: a write refreshes reads, never writes."""
+        return self.evidence if spec.writes else self.evidence + self.writes
