@@ -100,8 +100,13 @@ def require_role(user: Person, tenant: Tenant, role: Role) -> None:
 
 
 def administered_tenants(user: Person) -> TenantQuerySet:
+    """Return the tenants where ``user`` is admin."""
+    return tenants_with_role(user, Role.ADMIN)
+
+
+def require_administered_tenants(user: Person) -> TenantQuerySet:
     """Return the tenants where ``user`` is admin; raises PermissionDenied where there are none."""
-    tenants = tenants_with_role(user, Role.ADMIN)
+    tenants = administered_tenants(user)
     if not tenants.exists():
         raise PermissionDenied("This needs the role admin in a tenant.")
     return tenants
@@ -113,7 +118,7 @@ def keys_to_manage(user: Person, now: datetime) -> ApiKeyQuerySet:
     Each has its ``state`` at ``now``, in ``shown`` its tenants that ``user`` administers, and in ``covered``
     how many it has in all. Raises PermissionDenied for who is admin nowhere.
     """
-    tenants = administered_tenants(user)
+    tenants = require_administered_tenants(user)
     return (
         ApiKey.objects.with_state(now)
         .annotate(covered=Count("tenants", distinct=True))
@@ -130,7 +135,7 @@ def require_key_admin(user: Person, key_id: int) -> ApiKey:
     key = ApiKey.objects.for_tenants(visible_tenants(user)).filter(pk=key_id).first()
     if key is None:
         raise Http404("No such key.")
-    if key.tenants.exclude(pk__in=tenants_with_role(user, Role.ADMIN)).exists():
+    if key.tenants.exclude(pk__in=administered_tenants(user)).exists():
         raise PermissionDenied("This needs the role admin in every tenant that the key covers.")
     return key
 

@@ -53,7 +53,7 @@ def keys(request: AuthenticatedRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def create(request: AuthenticatedRequest) -> HttpResponse:
-    tenants = access.administered_tenants(request.user)
+    tenants = access.require_administered_tenants(request.user)
     form = KeyForm(
         request.POST if request.method == "POST" else None,
         tenants=tenants,

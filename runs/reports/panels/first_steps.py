@@ -35,7 +35,7 @@ def first_steps(user: User, seen: Visible, slug: str, *, gate_url: str, now: dat
         name=one.slug if one else "",
         key=covering.live(now).first(),
         may_create=administered_tenants(user).filter(pk__in=[tenant.pk for tenant in tenants]).exists(),
-        create_href=reverse("tenants:key-create") + (f"?tenant={one.pk}" if one else ""),
+        create_href=reverse("tenants:key-create") + (f"?tenant={one.slug}" if one else ""),
         sample=sample_call(gate_url, tenants[0].slug, now),
         replay=f"uv run manage.py replay runs.jsonl.gz --tenant {tenants[0].slug} --url {gate_url}",
     )
