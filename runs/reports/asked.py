@@ -56,7 +56,7 @@ def read_asked(params: Mapping[str, str], seen: Visible, *, now: datetime, zone:
             raise NotAsked(f"{name} is chart, or table with {name}=table.")
     window = parse_window(query, now, zone)
     return Asked(
-        scope=Scope(_tenant_ids(query["tenant"], seen), query["job"] or None, query["release"] or None),
+        scope=Scope(tenant_ids_of(query["tenant"], seen), query["job"] or None, query["release"] or None),
         window=window,
         tenant=query["tenant"],
         steps_job=_steps_job(query),
@@ -66,7 +66,7 @@ def read_asked(params: Mapping[str, str], seen: Visible, *, now: datetime, zone:
     )
 
 
-def _tenant_ids(slug: str, seen: Visible) -> tuple[int, ...]:
+def tenant_ids_of(slug: str, seen: Visible) -> tuple[int, ...]:
     if slug:
         return (seen.by_slug(slug).pk,)
     return (ALL_TENANTS,) if seen.all_tenants else tuple(seen.ids)

@@ -36,7 +36,7 @@ def read_halts(
         },
         totals={family.value: int(whole[f"halts_{family.value}"]) for family in Family},
         before={family.value: int(whole_before[f"halts_{family.value}"]) for family in Family},
-        reasons=_by_reason(reading),
+        reasons=stopped_by_reason(reading),
         baseline=trailing_baseline([*buckets_before, *buckets], [*before, *now], len(buckets)),
     )
 
@@ -61,7 +61,7 @@ def trailing_baseline(
     return tuple(usual)
 
 
-def _by_reason(reading: Reading) -> dict[str, int]:
+def stopped_by_reason(reading: Reading) -> dict[str, int]:
     """Return stopped runs of the window by reason, most first."""
     window, scope = reading.window, reading.scope
     found: dict[str, int] = {}

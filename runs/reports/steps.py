@@ -37,7 +37,7 @@ _THIS_UNIT = f"{_THIS_JOB} AND step_unit = %(step_unit)s"
 
 def read_steps(reading: Reading, buckets: Sequence[Bucket], job: Job | None) -> Steps:
     """Return all jobs' rows; over time the job asked for if it has tasks, or the one with the most."""
-    rows = _read_rows(reading)
+    rows = read_rows(reading)
     shown = next((row for row in rows if (row.job_type, row.unit) == job), rows[0] if rows else None)
     tasks = (
         _over_time(reading, buckets, (shown.job_type, shown.unit)) if shown else [Counter() for _ in buckets]
@@ -68,7 +68,8 @@ def _parameters(reading: Reading, job_type: str | None) -> dict[str, Any]:
     }
 
 
-def _read_rows(reading: Reading) -> tuple[StepsRow, ...]:
+def read_rows(reading: Reading) -> tuple[StepsRow, ...]:
+    """Return the window's tasks by job type and unit, most tasks first."""
     window, job_type = reading.window, reading.scope.job_type
     tasks: defaultdict[Job, Counter[int]] = defaultdict(Counter)
     near: Counter[Job] = Counter()

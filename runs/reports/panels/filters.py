@@ -49,12 +49,12 @@ class Filters:
 
 def filters_of(asked: Asked, seen: Visible, found: Overview) -> Filters:
     scope, links = asked.scope, asked.links
-    picks = [_range_pick(asked.window)]
+    picks = [range_pick(asked.window)]
     if len(seen.tenants) > 1:
         tenants = [(tenant.slug, tenant.slug) for tenant in seen.tenants]
-        picks.append(_pick("tenant", "Tenant", tenants, asked.tenant, f"All {len(tenants)}"))
-    picks.append(_pick("job", "Job type", _named(found.job_types, scope.job_type), scope.job_type or ""))
-    picks.append(_pick("release", "Release", _named(found.releases, scope.release), scope.release or ""))
+        picks.append(pick_of("tenant", "Tenant", tenants, asked.tenant, f"All {len(tenants)}"))
+    picks.append(pick_of("job", "Job type", named(found.job_types, scope.job_type), scope.job_type or ""))
+    picks.append(pick_of("release", "Release", named(found.releases, scope.release), scope.release or ""))
     shown = {pick.name for pick in picks} | {"range"}
     hidden = tuple((name, value) for name, value in links.query.items() if value and name not in shown)
     return Filters(
@@ -72,7 +72,7 @@ def window_name(window: Window) -> str:
     return f"{start.day} {start:%b %H:%M} – {end.day} {end:%b %H:%M}"
 
 
-def _range_pick(window: Window) -> Pick:
+def range_pick(window: Window) -> Pick:
     options = [Option(key, label, key == window.key) for key, label in RANGES.items()]
     custom = window.key not in RANGES
     if custom:  # empty, so that the ends beside it count
@@ -80,7 +80,7 @@ def _range_pick(window: Window) -> Pick:
     return Pick("range", "Range", tuple(options), custom or window.key != DEFAULT_RANGE)
 
 
-def _pick(
+def pick_of(
     name: str, label: str, choices: Iterable[tuple[str, str]], chosen: str, everything: str = "All"
 ) -> Pick:
     options = [Option("", everything, not chosen)]
@@ -88,6 +88,6 @@ def _pick(
     return Pick(name, label, tuple(options), bool(chosen))
 
 
-def _named(names: Iterable[str], chosen: str | None) -> list[tuple[str, str]]:
+def named(names: Iterable[str], chosen: str | None) -> list[tuple[str, str]]:
     """Name what was found in the window, and what is chosen even where nothing of it was found."""
     return [(name, name) for name in sorted({*names, chosen} - {None, ""})]  # type: ignore[type-var, list-item]
