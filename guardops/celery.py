@@ -6,9 +6,11 @@ Tasks are made with ``@app.task`` in each app's ``tasks.py``; every periodic one
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 from celery import Celery
+from celery.exceptions import SecurityWarning
 from celery.schedules import crontab
 from celery.signals import setup_logging
 
@@ -18,6 +20,9 @@ from django.conf import settings
 
 _VISIBILITY_SECONDS = 300  # after which a killed worker's message is given to another
 _TIME_LIMIT_SECONDS = 120  # less than half of it: a task never runs beside its own second delivery
+
+# `manage.py up` may run as root, in a container mostly; Celery warns of pickle, which we don't accept.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = Celery("guardops")
 app.conf.update(
@@ -29,6 +34,7 @@ app.conf.update(
         "socket_timeout": 5,
         "socket_connect_timeout": 5,
     },
+    accept_content=["json"],
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     task_ignore_result=True,

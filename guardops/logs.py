@@ -18,7 +18,7 @@ _SHARED: list[Processor] = [
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.StackInfoRenderer(),
 ]
-_NOISY = ("httpx", "httpcore", "kombu", "amqp", "apscheduler")
+_NOISY = {"httpx": "WARNING", "httpcore": "WARNING", "kombu": "WARNING", "waitress.queue": "ERROR"}
 
 
 def configuration(form: str, level: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def configuration(form: str, level: str) -> dict[str, Any]:
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             "django": {"handlers": [], "level": level, "propagate": True},
-            **{name: {"level": "WARNING"} for name in _NOISY},
+            **{name: {"level": quieter} for name, quieter in _NOISY.items()},
         },
     }
 

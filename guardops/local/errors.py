@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class LocalError(Exception):
     """The local installation cannot go on; the message says why and what to do."""
+
+
+class Stopped(Exception):
+    """Somebody asked for the end while the start was still under way."""

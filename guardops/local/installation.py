@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 
 from guardops.local import ports, state
-from guardops.local.errors import LocalError
+from guardops.local.errors import LocalError, Stopped
 from guardops.local.postgres import Postgres
 from guardops.local.processes import launched, signal_group, started_at, wait_until_gone
 from guardops.local.supervisor import Child, Supervisor
@@ -64,6 +64,8 @@ class Installation:
         try:
             self._start()
             self.supervisor.run()
+        except Stopped:
+            pass
         finally:
             self._say("stopping")
             self.supervisor.stop()
@@ -90,8 +92,10 @@ class Installation:
         for child in doors:
             self.supervisor.start(child)
         self.supervisor.start(self._manage("fold", ["fold", "--loop"], _WORKERS))
-        self.supervisor.start(self._celery("worker", ["worker", "--concurrency", "2", "--without-gossip"]))
-        self.supervisor.start(self._celery("beat", ["beat"]))
+        self.supervisor.start(
+            self._celery("worker", "--concurrency", "2", "--without-gossip", "--without-mingle")
+        )
+        self.supervisor.start(self._celery("beat"))
         for child in doors:
             self.supervisor.wait_ready(child, _READY_SECONDS)
         self._say("ready; Ctrl-C stops it")
@@ -161,8 +165,8 @@ class Installation:
         command = [sys.executable, str(ROOT / "manage.py"), *arguments]
         return Child(name, lambda: launched(command), wave, environment=self._environment(name))
 
-    def _celery(self, name: str, arguments: list[str]) -> Child:
-        command = [sys.executable, "-m", "celery", "--app", "guardops.celery", "--quiet", *arguments]
+    def _celery(self, name: str, *arguments: str) -> Child:
+        command = [sys.executable, "-m", "celery", "--app", "guardops.celery", "--quiet", name, *arguments]
         return Child(name, lambda: launched(command), _WORKERS, environment=self._environment(name))
 
     def _environment(self, name: str) -> dict[str, str]:

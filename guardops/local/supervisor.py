@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from guardops.local.errors import LocalError
+from guardops.local.errors import LocalError, Stopped
 from guardops.local.processes import signal_group, spawn, started_at
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _STEADY_SECONDS = 60.0  # a child that lived this long starts afresh in the count of its falls
+_SAME_REQUEST_SECONDS = 1.0
+_QUICK_GRACE = 0.5
 _TICK = 0.1
 
 
@@ -64,6 +66,7 @@ class Supervisor:
     def __init__(self, show: Callable[[str, str], None], changed: Callable[[], None] = _nothing) -> None:
         self.children: list[Child] = []
         self.stopping = False
+        self._asked = 0.0
         self._show = show
         self._changed = changed
         self._pipes = selectors.DefaultSelector()
@@ -80,7 +83,7 @@ class Supervisor:
         while not child.is_ready():
             self._pump(_TICK / 2)
             if self.stopping:
-                raise LocalError("stopped while starting")
+                raise Stopped
             if not child.is_alive:
                 self._tell(child)
                 raise LocalError(f"{child.name} ended while starting ({_ending(child)}); see above.")
@@ -95,7 +98,7 @@ class Supervisor:
             self._pump(_TICK / 2)
             if self.stopping:
                 self._end([child])
-                raise LocalError("stopped while starting")
+                raise Stopped
         self._pump(0)
         if child.process and child.process.returncode != 0:
             raise LocalError(f"{child.name} failed ({_ending(child)}); see above.")
@@ -110,11 +113,16 @@ class Supervisor:
                 self.stopping = True
 
     def request_stop(self, signum: int = 0, frame: object = None) -> None:
-        """Signal handler: the first asks for an orderly stop, the second for a quick one."""
-        if self.stopping:
+        """Signal handler: the first asks for an orderly stop, one after it for a quick one.
+
+        One Ctrl-C may reach us twice, from the terminal and from the launcher, hence a second between.
+        """
+        now = time.monotonic()
+        if self.stopping and now - self._asked > _SAME_REQUEST_SECONDS:
             for child in self.children:
-                child.grace = 0.0
-        self.stopping = True
+                child.grace = _QUICK_GRACE
+        elif not self.stopping:
+            self.stopping, self._asked = True, now
 
     def stop(self) -> None:
         """Stop the children wave by wave; what does not follow in its time is killed with all it started."""

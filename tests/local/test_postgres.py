@@ -18,7 +18,11 @@ from guardops.local.processes import started_at, wait_until_gone
 from tests.local.outsider import Outsider
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-STARTED = "from guardops.local.postgres import Postgres; import pathlib, sys; p = Postgres(pathlib.Path(sys.argv[1]))"
+STARTED = (
+    "import pathlib, sys\n"
+    "from guardops.local.postgres import Postgres\n"
+    "p = Postgres(pathlib.Path(sys.argv[1]))\n"
+)
 
 
 @pytest.fixture
@@ -123,12 +127,12 @@ def test_a_long_home_gets_a_short_socket_path(home: Path) -> None:
 
 def test_a_start_that_fails_says_what_the_server_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(postgres._SETTINGS, "max_connections", "many")
-    with pytest.raises(LocalError, match="max_connections.*many"):
+    with pytest.raises(LocalError, match=r"max_connections.*many"):
         Postgres(home, durable=False).start()
 
 
 def test_the_server_goes_when_its_parent_is_killed(home: Path) -> None:
-    script = f"{STARTED}; p.start(); print(p.process.pid, flush=True); sys.stdin.read()"
+    script = f"{STARTED}p.start(); print(p.process.pid, flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", script, str(home)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
@@ -171,7 +175,7 @@ def test_root_without_namespaces_runs_it_as_nobody_in_a_folder_apart(
 def test_an_ordinary_user_runs_it_in_a_private_home(outsider: Callable[[int], Outsider], uid: int) -> None:
     user = outsider(uid)
     script = (
-        f"{STARTED}; import os, psycopg; p.start()\n"
+        f"{STARTED}import os, psycopg; p.start()\n"
         "print(os.getuid(), psycopg.connect(p.url).execute('select current_user').fetchone()[0]); p.stop()"
     )
     child = user.start(["-c", script, str(user.home / "state")], {})

@@ -12,7 +12,6 @@ from guardops.local.processes import spawn
 from guardops.local.valkey import Valkey
 from tests.local.waiting import until
 
-
 Start = Callable[[], tuple[Valkey, subprocess.Popen[bytes]]]
 
 
