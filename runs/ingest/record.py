@@ -47,6 +47,7 @@ class Recorded:
 
     accepted: int = 0
     duplicates: int = 0
+    refused: int = 0
     results: list[EventResult] = field(default_factory=list)
 
 
@@ -100,6 +101,7 @@ def _record(rows: Sequence[Row], *, careful: bool) -> Recorded:
             new += _sift(group, read_known(cursor, tenant_id, group), recorded)
         new.sort(key=lambda run: (run.row.tenant_id, run.run_id.int))
         refused = _copy_by_halves(cursor, new, mark) if careful else _copy_runs(cursor, new, mark)
+        recorded.refused = len(refused)
         recorded.results += [_refusal(run.row) for run in refused]
         new = [run for run in new if run not in refused] if refused else new
         _write_beside(cursor, new, mark)

@@ -1,0 +1,118 @@
+"""`POST /api/v1/events`: what guards say of their runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import NamedTuple
+
+import msgspec
+from litestar import Response, post
+
+from guardops.guard.events import EventResult, EventsReply
+from guardops.tenants.choices import Scope
+from guardops.tenants.errors import Forbidden, GuardOpsError
+from guardops.tenants.keys import KeyHolder, authenticate
+from guardops.tenants.models import Tenant
+from runs.ingest.checks import check
+from runs.ingest.decode import Rejected, decode
+from runs.ingest.record import Recorded, record_runs
+from runs.ingest.rows import MAX_BACK, MAX_BACKFILL, Receipt, Row, project
+
+from .bodies import AnyRequest, discard
+from .problems import Refusal
+from .services import Services
+
+
+class Prepared(NamedTuple):
+    """A request's events, as far as they go without the database."""
+
+    total: int
+    rows: list[Row]
+    rejected: list[EventResult]
+    unknown_fields: int
+
+
+@post("/api/v1/events", status_code=HTTPStatus.OK)
+async def post_events(request: AnyRequest, services: Services) -> Response[bytes]:
+    try:
+        reply = await _receive(request, services)
+    except GuardOpsError:
+        await discard(request)
+        raise
+    return Response(msgspec.json.encode(reply), media_type="application/json")
+
+
+async def _receive(request: AnyRequest, services: Services) -> EventsReply:
+    now = datetime.now(UTC)
+    holder = await services.executor.keys(authenticate, request.headers.get("authorization"), now)
+    holder.require(Scope.EVENTS_WRITE)
+    receipt = Receipt(now, _max_back(request, holder))
+    async with services.bodies.read(request) as body:
+        prepared = await services.executor.compute(prepare, body, holder, receipt)
+    if wait := services.rates.take(holder.key_id, prepared.total, time.monotonic()):
+        raise Refusal("rate_limited", "This key sends too many events.", retry_after=math.ceil(wait))
+    if prepared.total and len(prepared.rejected) == prepared.total:
+        raise _all_rejected(prepared.rejected, prepared.unknown_fields)
+    async with services.turns.take({row.tenant_id for row in prepared.rows}):
+        recorded, revisions = await services.executor.db(_record, prepared.rows, holder, now)
+    results = sorted([*prepared.rejected, *recorded.results], key=lambda result: result.index)
+    if prepared.total and recorded.refused + len(prepared.rejected) == prepared.total:
+        raise _all_rejected(results, prepared.unknown_fields)
+    one = len(holder.tenants) == 1
+    return EventsReply(
+        accepted=recorded.accepted,
+        duplicates=recorded.duplicates,
+        results=results,
+        bundle_revision=next(iter(revisions.values())) if one else None,
+        bundle_revisions=None if one else revisions,
+        unknown_fields=prepared.unknown_fields,
+    )
+
+
+def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
+    """Decode a body, check its events and make their rows; raises BadBody."""
+    decoded = decode(body)
+    rows: list[Row] = []
+    rejected = decoded.rejected
+    for arrival in decoded.arrivals:
+        try:
+            tenant_id = holder.tenant_id(arrival.event.tenant)
+            check(arrival.event)
+            rows.append(
+                project(
+                    arrival.event,
+                    receipt,
+                    index=arrival.index,
+                    tenant_id=tenant_id,
+                    sanitized=arrival.sanitized,
+                )
+            )
+        except Forbidden as error:
+            unknown = Rejected(error.message, code=error.code, field="tenant")
+            rejected.append(unknown.result(arrival.index))
+        except Rejected as error:
+            rejected.append(error.result(arrival.index))
+    return Prepared(decoded.total, rows, rejected, decoded.unknown_fields)
+
+
+def _record(rows: Sequence[Row], holder: KeyHolder, now: datetime) -> tuple[Recorded, dict[str, int]]:
+    recorded = record_runs(rows, now)
+    covered = Tenant.objects.filter(pk__in=holder.tenants.values()).order_by("slug")
+    return recorded, dict(covered.values_list("slug", "bundle_revision"))
+
+
+def _max_back(request: AnyRequest, holder: KeyHolder) -> timedelta:
+    if request.headers.get("guardops-backfill") != "1":
+        return MAX_BACK
+    holder.require(Scope.EVENTS_BACKFILL)
+    return MAX_BACKFILL
+
+
+def _all_rejected(results: list[EventResult], unknown_fields: int) -> Refusal:
+    return Refusal(
+        "every_event_rejected", "Nothing was stored.", results=results, unknown_fields=unknown_fields
+    )

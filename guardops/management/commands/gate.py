@@ -1,0 +1,39 @@
+"""`manage.py gate`: the door for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import uvicorn
+from django.core.management.base import BaseCommand, CommandParser
+
+KEEP_ALIVE_SECONDS = 75  # longer than the client's 30: the client closes first, and never into a request
+DRAIN_SECONDS = 15
+BACKLOG = 2048
+
+
+class Command(BaseCommand):
+    help = "Serve the gate under uvicorn; SIGTERM drains. Several processes may share one socket with --fd."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8001)
+        parser.add_argument("--fd", type=int, help="serve on this inherited listening socket instead")
+
+    def handle(self, *args: Any, host: str, port: int, fd: int | None, **options: Any) -> None:
+        uvicorn.run(
+            "guardops.gate:app",
+            host=host,
+            port=port,
+            fd=fd,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+            lifespan="on",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        )
