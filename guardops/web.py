@@ -21,6 +21,7 @@ CHANNEL_TIMEOUT = 30  # seconds without a byte
 BODY_LIMIT = 1024 * 1024  # bytes; people send forms
 DRAIN_SECONDS = 20.0
 _STILL_SENDING = 2.0  # seconds: a half request silent for longer is not waited for
+_JUST_HEARD = 0.5  # seconds in which a new connection's first bytes may be under way
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -60,4 +61,5 @@ def _drain(server: BaseWSGIServer, deadline: float) -> None:
 def _is_busy(channel: Any) -> bool:
     if channel.requests or channel.total_outbufs_len:
         return True
-    return channel.request is not None and time.time() - channel.last_activity < _STILL_SENDING
+    silent = time.time() - channel.last_activity
+    return bool(silent < (_JUST_HEARD if channel.request is None else _STILL_SENDING))
