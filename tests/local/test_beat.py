@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 from celery import Celery
+from celery.beat import ScheduleEntry
 from celery.schedules import schedule
 from django.db import connection
 
-from guardops.beat import SingleScheduler
+from guardops.beat import LOCK, SingleScheduler
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -19,10 +20,8 @@ class Recording(SingleScheduler):
         self.sent: list[str] = []
         super().__init__(app=app)
 
-    def apply_async(
-        self, entry: object, producer: object = None, advance: bool = True, **kwargs: object
-    ) -> None:
-        self.sent.append(entry.task)  # type: ignore[attr-defined]
+    def apply_async(self, entry: ScheduleEntry, *args: object, **kwargs: object) -> None:
+        self.sent.append(entry.task)
 
     @property
     def producer(self) -> None:
@@ -63,7 +62,11 @@ def test_a_beat_whose_session_was_cut_stops_until_it_holds_the_lock_again(
     first, second = beats
     first.tick()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+        cursor.execute(
+            "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+            " WHERE l.locktype = 'advisory' AND l.objid = %s AND d.datname = current_database()",
+            [LOCK],
+        )
     second.tick()
     first.tick()
     assert (first.sent, second.sent) == (["work"], ["work"])
