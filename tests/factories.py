@@ -6,6 +6,7 @@ import itertools
 import secrets
 import uuid
 from collections.abc import Collection
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,6 +19,8 @@ from guardops.tenants.keys import create_key
 from guardops.tenants.models import ApiKey, Organisation, Tenant, User
 from guardops.tenants.organisations import create_organisation, create_tenant
 from guardops.tenants.people import create_user, set_membership
+from runs.ingest.record import Recorded, record_runs
+from runs.ingest.rows import Receipt, project
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 PASSWORD = "correct horse battery"
@@ -105,3 +108,13 @@ def make_run_event(**overrides: Any) -> events.RunEnded:
         "guard": events.GuardInfo(version="0.1.0", adapter="plain"),
     }
     return events.RunEnded(**(fields | overrides))
+
+
+def store_runs(tenant: Tenant, *runs: events.RunEnded, received_at: datetime = NOW) -> Recorded:
+    """Store runs as the gate does, which receives all of them at ``received_at``."""
+    receipt = Receipt(received_at)
+    rows = [
+        project(copy(run), receipt, index=index, tenant_id=tenant.pk, sanitized=False)
+        for index, run in enumerate(runs)
+    ]
+    return record_runs(rows)
