@@ -19,7 +19,7 @@ register = template.Library()
 def visible(value: object) -> SafeString:
     """Text that others wrote: isolated from the text around it, with every unseen character shown by name."""
     if value is None:
-        return format_html("")
+        return format_html("{}", "")
     parts = format_html_join(
         "",
         "{}",
@@ -78,7 +78,7 @@ def clock(moment: datetime) -> SafeString:
 def when(context: template.Context, moment: datetime | None) -> SafeString:
     """A moment as ``8 min ago, 03:06:32 UTC``, with its date where that is not today."""
     if moment is None:
-        return format_html("–")
+        return format_html("{}", "–")
     now = context.get("as_of") or timezone.now()
     local, today = timezone.localtime(moment), timezone.localtime(now).date()
     day = (
