@@ -79,7 +79,7 @@ class Frame:
         return self.plot_bottom + 17
 
 
-BAR_FRAMES = (Frame(660, 254, 34, 6, 12, 26, labels=9), Frame(340, 220, 30, 4, 12, 26, labels=5))
+BAR_FRAMES = (Frame(830, 254, 34, 6, 12, 26, labels=9), Frame(340, 220, 30, 4, 12, 26, labels=5))
 LINE_FRAMES = (Frame(560, 206, 26, 56, 12, 26, labels=6), Frame(340, 200, 26, 56, 12, 26, labels=4))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-_THIN = "\u202f"  # narrow no-break space, between a number and its unit
+_GAP = "\u00a0"  # no-break space, between a number and its unit
 
 # Letters of no width that Unicode counts as letters, marks or symbols and not as format characters.
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -66,9 +66,9 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def money(value: Decimal) -> str:
-    """USD with as many digits as matter: $0.412, $4.10, $3,746; less than a tenth of a cent is not hidden."""
+    """USD with as many digits as matter: $0.412, $4.10, $746; less than a tenth of a cent is not hidden."""
     size = abs(value)
-    if size >= 1000:
+    if size >= 100:
         digits = 0
     elif size >= 1:
         digits = 2
@@ -84,13 +84,13 @@ def share(value: float) -> str:
     """A fraction as percent with one digit; what is not nothing is not shown as nothing."""
     percent = value * 100
     if 0 < percent < 0.05:
-        return f"<{_THIN}0.1{_THIN}%"
-    return f"{percent:.0f}{_THIN}%" if percent in (0, 100) else f"{percent:.1f}{_THIN}%"
+        return f"<{_GAP}0.1{_GAP}%"
+    return f"{percent:.0f}{_GAP}%" if percent in (0, 100) else f"{percent:.1f}{_GAP}%"
 
 
 def points(difference: float) -> str:
     """The size of a difference between two shares, in percentage points."""
-    return f"{abs(difference) * 100:.1f}{_THIN}pts"
+    return f"{abs(difference) * 100:.1f}{_GAP}pts"
 
 
 def duration(span: timedelta) -> str:
@@ -101,10 +101,10 @@ def duration(span: timedelta) -> str:
     for size, unit in units:
         amount, seconds = divmod(seconds, size)
         if amount or parts:
-            parts.append(f"{amount}{_THIN}{unit}" if amount else "")
+            parts.append(f"{amount}{_GAP}{unit}" if amount else "")
         if len(parts) == 2:
             break
-    return " ".join(part for part in parts if part) or f"0{_THIN}s"
+    return " ".join(part for part in parts if part) or f"0{_GAP}s"
 
 
 def ago(moment: datetime, now: datetime) -> str:
@@ -115,6 +115,6 @@ def ago(moment: datetime, now: datetime) -> str:
         return "just now"
     for length, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if size >= length:
-            amount = f"{int(size // length)}{_THIN}{unit}"
+            amount = f"{int(size // length)}{_GAP}{unit}"
             break
     return f"{amount} ago" if seconds > 0 else f"in {amount}"

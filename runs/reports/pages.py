@@ -8,13 +8,14 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRefresh, reswap
 
+from guardops.htmx import HtmxRequest, wants_fragment
 from guardops.tenants.access import visible
 
 from .asked import Asked, NotAsked, read_asked
@@ -27,12 +28,20 @@ from .panels.tiles import tiles_panel
 from .windows import WindowError
 
 if TYPE_CHECKING:
+    from guardops.tenants.models import User
+
     from .metrics import Overview
+
+
+class PageRequest(HtmxRequest):
+    """What LoginRequiredMiddleware lets through."""
+
+    user: User
 
 
 @require_safe
 @vary_on_headers("HX-Request")
-def overview(request: HttpRequest) -> HttpResponse:
+def overview(request: PageRequest) -> HttpResponse:
     now, seen = timezone.now(), visible(request.user)
     if not seen.tenants:
         return render(request, "runs/no_tenant.html")
@@ -41,8 +50,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     except (NotAsked, WindowError) as problem:
         return render(request, "400.html", {"problem": str(problem)}, status=400)
     found = read_overview(asked.scope, asked.window, now=now, steps_job=asked.steps_job)
-    context = {"as_of": found.as_of.at, "version": _version(found), "filters": filters_of(asked, seen, found)}
-    fragment = request.htmx and not (request.htmx.boosted or request.htmx.history_restore_request)
+    context = {"asked": asked, "as_of": found.as_of.at, "version": _version(found)}
+    context["filters"] = filters_of(asked, seen, found)
+    fragment = wants_fragment(request)
     if fragment and request.GET.get("seen") == context["version"]:
         # Nothing changed since the last poll: only the clock moves.
         return reswap(render(request, "_as_of.html", context), "none")
@@ -58,14 +68,14 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 def panels(found: Overview, asked: Asked, now: datetime) -> dict[str, Any]:
     """Return what the panels show; without runs in the window only that there are none."""
-    links, window = asked.links, found.window
+    links, window, comparable = asked.links, found.window, found.tiles.before.runs > 0
     shared = {"links": links, "window_name": window_name(window), "narrowed": asked.narrowed}
     if not found.tiles.now.runs:
         return {**shared, "nothing": True}
     return {
         **shared,
         "tiles": tiles_panel(found.tiles, window, links),
-        "halts": halts_panel(found.halts, window, links, now, table=asked.halts_table),
+        "halts": halts_panel(found.halts, window, links, now, comparable=comparable, table=asked.halts_table),
         "steps": steps_panel(found.steps, window, links, table=asked.steps_table),
         "halts_views": links.page(halts=None),
         "halts_table": links.page(halts="table"),

@@ -36,7 +36,7 @@ def count_change(now: int, before: int) -> Change | None:
     if not before:
         return None
     percent = abs(now - before) / before * 100
-    return _change(now - before, f"{percent:.1f}\u202f%" if percent >= 0.05 else "")
+    return _change(now - before, f"{percent:.1f}\u00a0%" if percent >= 0.05 else "")
 
 
 def share_change(
@@ -70,7 +70,7 @@ def money_change(
     difference = now - before
     amount = shown.money(abs(difference)) if abs(difference) >= Decimal("0.0005") else ""
     if percent and amount and before:
-        amount += f" ({abs(difference) / before * 100:.0f}\u202f%)"
+        amount += f" ({abs(difference) / before * 100:.0f}\u00a0%)"
     band = max(_AMOUNT_FLOOR * float(before), usual_band(spread))
     return _change(float(difference), amount, worse=1, band=band)
 

@@ -90,4 +90,4 @@ def pick_of(
 
 def named(names: Iterable[str], chosen: str | None) -> list[tuple[str, str]]:
     """Name what was found in the window, and what is chosen even where nothing of it was found."""
-    return [(name, name) for name in sorted({*names, chosen} - {None, ""})]  # type: ignore[type-var, list-item]
+    return [(name, name) for name in sorted({*names, chosen or ""} - {""})]

@@ -28,7 +28,7 @@ class FamilyRow:
     name: str
     count: int
     href: str
-    change: Change
+    change: Change | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,22 @@ class HaltsPanel:
     times: tuple[TimeRow, ...]
 
 
-def halts_panel(halts: Halts, window: Window, links: Links, now: datetime, *, table: bool) -> HaltsPanel:
+def halts_panel(
+    halts: Halts, window: Window, links: Links, now: datetime, *, comparable: bool, table: bool
+) -> HaltsPanel:
+    """Lay out the halts; ``comparable`` where runs ended in the period before, ``table`` for that view."""
+
     def href(bucket: Bucket, **filters: Value) -> str:
         return links.runs(bucket.start, bucket.end, stopped="1", **filters)
+
+    def row(family: str | None, name: str) -> FamilyRow:
+        count, before = (
+            of.get(family, 0) if family else sum(of.values()) for of in (halts.totals, halts.before)
+        )
+        change = halts_change(count, before) if comparable else None
+        filters: dict[str, Value] = {"family": family} if family else {}
+        href = links.runs(window.start, window.end, stopped="1", **filters)
+        return FamilyRow(f"k-{family}" if family else "", name, count, href, change)
 
     families = [family for family in Family if family != Family.OTHER or _seen(halts, family)]
     columns = axis.columns(halts.buckets, window.bucket, href)
@@ -88,8 +101,8 @@ def halts_panel(halts: Halts, window: Window, links: Links, now: datetime, *, ta
         chart_href=links.page(halts=None),
         table_href=links.page(halts="table"),
         chart=None if table else _chart(columns, layers, halts, window),
-        families=tuple(_family_row(family, halts, window, links) for family in families),
-        total=_total(halts, window, links),
+        families=tuple(row(family.value, family.label) for family in families),
+        total=row(None, "All halts"),
         reasons=_reasons(halts, window, links) if table else (),
         times=_times(columns, layers) if table else (),
     )
@@ -111,19 +124,6 @@ def _subtitle(halts: Halts, window: Window, now: datetime) -> str:
     if passed := axis.so_far(halts.buckets, now):
         said.append(f"last bar: {shown.duration(passed)} so far")
     return " · ".join(said)
-
-
-def _family_row(family: Family, halts: Halts, window: Window, links: Links) -> FamilyRow:
-    count, before = halts.totals.get(family.value, 0), halts.before.get(family.value, 0)
-    href = links.runs(window.start, window.end, stopped="1", family=family.value)
-    return FamilyRow(f"k-{family.value}", family.label, count, href, halts_change(count, before))
-
-
-def _total(halts: Halts, window: Window, links: Links) -> FamilyRow:
-    count, before = sum(halts.totals.values()), sum(halts.before.values())
-    return FamilyRow(
-        "", "All halts", count, links.runs(window.start, window.end, stopped="1"), halts_change(count, before)
-    )
 
 
 def _reasons(halts: Halts, window: Window, links: Links) -> tuple[ReasonRow, ...]:

@@ -42,6 +42,7 @@ class TimeRow:
     p50: int | None
     p95: int | None
     p99: int | None
+    highest: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +106,34 @@ def _job_row(row: StepsRow, window: Window, links: Links, shown: StepsRow | None
 
 def _chart(steps: Steps, columns: tuple[Column, ...], window: Window) -> Chart:
     lines = [
-        Line("line-p99", "p99", steps.p99),
-        Line("line-p95", "p95", steps.p95),
-        Line("line-p50", "p50", steps.p50),
+        _top_line(steps),
+        Line("line-p95", "p95", _whole(steps, steps.p95)),
+        Line("line-p50", "p50", _whole(steps, steps.p50)),
     ]
     cap = steps.shown.cap if steps.shown else None
     name = "Steps of completed tasks over time"
     return line_chart(name, columns, lines, label_steps=axis.LABEL_STEPS[window.bucket], cap=cap)
 
 
+def _top_line(steps: Steps) -> Line:
+    """The 99th percentile, or the highest where a bucket that is over had too few tasks to tell it."""
+    whole = [
+        i for i, bucket in enumerate(steps.buckets) if not bucket.partial and steps.highest[i] is not None
+    ]
+    if whole and all(steps.p99[i] is not None for i in whole):
+        return Line("line-p99", "p99", _whole(steps, steps.p99))
+    return Line("line-p99", "max", _whole(steps, steps.highest))
+
+
+def _whole(steps: Steps, values: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """Leave out buckets that are cut, whose few tasks would bend the lines, unless there are no others."""
+    if all(bucket.partial for bucket in steps.buckets):
+        return values
+    return tuple(
+        None if bucket.partial else value for bucket, value in zip(steps.buckets, values, strict=True)
+    )
+
+
 def _times(steps: Steps, columns: tuple[Column, ...]) -> tuple[TimeRow, ...]:
-    rows = zip(columns, steps.p50, steps.p95, steps.p99, strict=True)
+    rows = zip(columns, steps.p50, steps.p95, steps.p99, steps.highest, strict=True)
     return tuple(TimeRow(*row) for row in reversed(list(rows)))

@@ -193,8 +193,10 @@ def _cost(r: _Reader) -> Cost:
     value, before = now.cost_per_completed_task, r.before.cost_per_completed_task
     change = money_change(value, before, r.spread(lambda c: c.cost_per_completed_task), percent=True)
 
-    def row(css: str, name: str, cost: Decimal, **filters: Value) -> CostRow:
-        return CostRow(css, name, cost, cost / now.completed if now.completed else None, r.href(**filters))
+    def row(css: str, name: str, amount: Decimal, **filters: Value) -> CostRow:
+        return CostRow(
+            css, name, amount, amount / now.completed if now.completed else None, r.href(**filters)
+        )
 
     rows = (
         row("k-useful", "Useful", now.cost_useful, cost="useful"),
