@@ -40,14 +40,19 @@ def kept_days(now: datetime) -> list[date]:
     return [today + timedelta(days=offset) for offset in range(-DAYS_BACK - 1, DAYS_AHEAD + 1)]
 
 
-def ensure_partitions(now: datetime, also: Iterable[date] = ()) -> list[date]:
-    """Make the partitions around ``now``, and of the days ``also``, that do not exist yet; return their days.
+def ensure_partitions(now: datetime) -> list[date]:
+    """Make the partitions around ``now`` that do not exist yet; return their days. See `make_partitions`."""
+    return make_partitions(kept_days(now))
+
+
+def make_partitions(days: Iterable[date]) -> list[date]:
+    """Make the partitions of these days that do not exist yet; return their days.
 
     Safe to call from several processes at once. Raises OperationalError where a lock takes longer than two
     seconds: nothing is half made then, and the next call goes on.
     """
     existing = existing_partitions()
-    missing = [day for day in sorted({*kept_days(now), *also}) if _name(day) not in existing]
+    missing = [day for day in sorted(set(days)) if _name(day) not in existing]
     for day in missing:
         _make(day)
     return missing

@@ -58,7 +58,7 @@ async def _receive(request: AnyRequest, services: Services) -> EventsReply:
     if prepared.total and len(prepared.rejected) == prepared.total:
         raise _all_rejected(prepared.rejected, prepared.unknown_fields)
     async with services.turns.take({row.tenant_id for row in prepared.rows}):
-        recorded, revisions = await services.executor.db(_record, prepared.rows, holder, now)
+        recorded, revisions = await services.executor.db(_record, prepared.rows, holder)
     results = sorted([*prepared.rejected, *recorded.results], key=lambda result: result.index)
     if prepared.total and recorded.refused + len(prepared.rejected) == prepared.total:
         raise _all_rejected(results, prepared.unknown_fields)
@@ -99,8 +99,8 @@ def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
     return Prepared(decoded.total, rows, rejected, decoded.unknown_fields)
 
 
-def _record(rows: Sequence[Row], holder: KeyHolder, now: datetime) -> tuple[Recorded, dict[str, int]]:
-    recorded = record_runs(rows, now)
+def _record(rows: Sequence[Row], holder: KeyHolder) -> tuple[Recorded, dict[str, int]]:
+    recorded = record_runs(rows)
     covered = Tenant.objects.filter(pk__in=holder.tenants.values()).order_by("slug")
     return recorded, dict(covered.values_list("slug", "bundle_revision"))
 

@@ -20,7 +20,7 @@ from django.db.backends.utils import CursorWrapper
 from guardops.guard.events import EventResult, ResultStatus
 from guardops.guard.ids import uuid7, uuid7_ms
 from guardops.tenants.errors import GuardOpsError
-from runs.partitions import ensure_partitions, unix_ms
+from runs.partitions import make_partitions, unix_ms
 
 from . import copy
 from .decode import Rejected
@@ -61,7 +61,7 @@ class _New:
     awaited: UUID | None = None  # the root run of the task it completes, where that has not arrived
 
 
-def record_runs(rows: Sequence[Row], now: datetime) -> Recorded:
+def record_runs(rows: Sequence[Row]) -> Recorded:
     """Store rows, each in its tenant, all or none of them but for those that a column refuses.
 
     A run that is stored already is a duplicate, or a conflict where its body differs: the first one stays.
@@ -77,7 +77,7 @@ def record_runs(rows: Sequence[Row], now: datetime) -> Recorded:
             # A day has no partition yet, or a column refuses a value: then the row is found by halves.
             if careful:
                 raise
-            ensure_partitions(now, also={_day(row) for row in rows})
+            make_partitions({_day(row) for row in rows})
             careful = True
         except OperationalError as error:
             state = getattr(error.__cause__, "sqlstate", None)

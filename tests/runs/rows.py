@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,8 @@ from django.db import connection, transaction
 
 from guardops.guard.ids import uuid7
 from guardops.guard.reasons import family_of
-from runs.partitions import ensure_partitions, unix_ms
+from runs.partitions import make_partitions, unix_ms
+from runs.rollup.fold import FoldReport, fold_once
 
 _DEFAULTS: dict[str, Any] = {
     "tenant_id": 1,
@@ -80,7 +82,7 @@ def make_row(at: datetime, **columns: Any) -> dict[str, Any]:
 def insert_rows(rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows in one transaction, or in the one that is open, and the span that says which they are."""
     rows = list(rows)
-    ensure_partitions(datetime.now(UTC), also={row["at"].date() for row in rows})
+    make_partitions({row["at"].date() for row in rows})
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_current_xact_id()::text::bigint")
         mark = cursor.fetchone()[0]
@@ -102,6 +104,16 @@ ON CONFLICT (mark, tenant_id) DO UPDATE SET runs = ingest_span.runs + excluded.r
     max_run_id = greatest(ingest_span.max_run_id, excluded.max_run_id)""",
                 [mark, tenant_id, min(ids), max(ids), len(ids)],
             )
+
+
+def fold(now: datetime, **options: Any) -> FoldReport:
+    """Fold once, as soon as no transaction of another session in the cluster holds back all there is."""
+    give_up = time.monotonic() + 60
+    while True:
+        report = fold_once(now, **options)
+        if report.rows or report.busy or not report.pending or time.monotonic() > give_up:
+            return report
+        time.sleep(0.01)
 
 
 _ENDS = (
