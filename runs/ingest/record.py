@@ -32,6 +32,11 @@ LOCK_SPACE = 0x72756E73
 LOCK_TIMEOUT = "2s"
 ATTEMPTS = 3
 _LOCK_NOT_AVAILABLE = "55P03"
+# A caller's own transaction may record twice.
+_SPAN = """
+INSERT INTO ingest_span AS span (mark, tenant_id, min_run_id, max_run_id, runs) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (mark, tenant_id) DO UPDATE SET min_run_id = least(span.min_run_id, excluded.min_run_id),
+    max_run_id = greatest(span.max_run_id, excluded.max_run_id), runs = span.runs + excluded.runs"""
 _RETRIED = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 
 
@@ -199,11 +204,7 @@ def _write_beside(cursor: CursorWrapper, new: Sequence[_New], mark: int) -> None
     """Write what is kept beside the runs: their span, ids that stand for them, tasks completed, sources."""
     for tenant_id, group in groupby(new, lambda run: run.row.tenant_id):
         ids = [run.run_id for run in group]
-        cursor.execute(
-            "INSERT INTO ingest_span (mark, tenant_id, min_run_id, max_run_id, runs)"
-            " VALUES (%s, %s, %s, %s, %s)",
-            [mark, tenant_id, ids[0], ids[-1], len(ids)],
-        )
+        cursor.execute(_SPAN, [mark, tenant_id, ids[0], ids[-1], len(ids)])
     if mapped := sorted(
         (run.row.tenant_id, run.row.foreign_id, run.run_id) for run in new if run.row.foreign_id
     ):

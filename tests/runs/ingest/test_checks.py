@@ -54,8 +54,14 @@ def test_free_json_nested_too_deep_is_rejected() -> None:
 
 @pytest.mark.parametrize(
     ("sent", "kept"),
-    [("0.5", "0.500000"), ("-0", "0.000000"), ("99999999.999999", "99999999.999999"), (1.25, "1.250000"), ("1e2", "100.000000")],
-)  # fmt: skip
+    [
+        ("0.5", "0.500000"),
+        ("-0", "0.000000"),
+        ("99999999.999999", "99999999.999999"),
+        (1.25, "1.250000"),
+        ("1e2", "100.000000"),
+    ],
+)
 def test_money_within_bounds_is_kept_to_the_millionth(sent: Any, kept: str) -> None:
     cost = checked(cost=sent).cost
     assert cost == Decimal(kept)

@@ -63,8 +63,8 @@ def test_empty_array_holds_nothing() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"  ", b"x", b"5", b'"text"', b"{", b"[", b"[1,2", b"[" * 100_000, b'{"a":1}{', b"\xff\xfe[]", b"nul", b"[NaN]"],
-)  # fmt: skip
+    [b"", b" ", b"x", b"5", b'""', b"{", b"[", b"[1,2", b"[" * 100_000, b'{"a":1}{', b"\xff\xfe[]", b"[NaN]"],
+)
 def test_body_that_is_no_json_is_refused_whole(body: bytes) -> None:
     with pytest.raises(BadBody) as error:
         decode(body)
