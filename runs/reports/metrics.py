@@ -1,8 +1,8 @@
 """The measures, defined once: what a page shows, in plain data, with how each number follows from the counts.
 
 *Task* = root task id. *Completed task* = a root run's outcome is ``completed`` (not forced) and its task was
-not denied; a task resumed in a second attempt counts once. *Stopped run* = has a guard's halt reason, whatever
-it ended as. Shares are fractions from 0 to 1, or None where nothing was counted; money is USD.
+not denied; a task resumed in a second attempt counts once. *Stopped run* = has a guard's halt reason,
+whatever it ended as. Shares are fractions from 0 to 1, or None where nothing was counted; money is USD.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """What a page's numbers hold: all there is, or what fold had counted at ``at`` where the tail is too long."""
+    """What the numbers hold: all there is, or what fold had counted at ``at`` where the tail is too long."""
 
     at: datetime
     exact: bool

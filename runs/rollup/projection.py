@@ -103,7 +103,7 @@ SELECT tenant_id, {every(1440)}::date AS day, kind, name,
     count(*) FILTER (WHERE outcome = 'completed')::int AS completed,
     sum(calls) AS calls, sum(cost) AS cost
 FROM run CROSS JOIN LATERAL (
-    SELECT kind COLLATE "C" AS kind, name COLLATE "C" AS name, sum(calls) AS calls
+    SELECT kind COLLATE "C" AS kind, name COLLATE "C" AS name, coalesce(sum(calls), 0) AS calls
     FROM json_to_recordset(detail -> 'sources') AS s(kind text, name text, calls bigint) GROUP BY 1, 2
 ) AS used
 WHERE {where} GROUP BY 1, 2, 3, 4"""

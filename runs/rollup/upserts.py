@@ -92,7 +92,7 @@ ON CONFLICT (tenant_id, day, kind, name) DO UPDATE SET
 
 
 def additions(where: str) -> list[str]:
-    """Return the statements that add the runs of ``where``, also to copies before ``hours_to``, ``days_to``."""
+    """Return the statements that add the runs of ``where``, to copies before ``hours_to`` and ``days_to``."""
     return [
         _add("rollup", KEY, tuple(COUNTS), rollup_rows(where)),
         _add("halt_count", HALT_KEY, tuple(HALTS), halt_rows(where)),

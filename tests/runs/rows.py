@@ -86,11 +86,11 @@ def insert_rows(rows: Iterable[Mapping[str, Any]]) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_current_xact_id()::text::bigint")
         mark = cursor.fetchone()[0]
-        columns = [*rows[0], "ingest_mark"]
+        columns = list(rows[0])
         cursor.executemany(
-            f"INSERT INTO run ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})",
+            f"INSERT INTO run ({', '.join(columns)}, ingest_mark) VALUES ({'%s, ' * len(columns)}%s)",
             [
-                [json.dumps(value) if key == "detail" else value for key, value in row.items()] + [mark]
+                [json.dumps(row[name]) if name == "detail" else row[name] for name in columns] + [mark]
                 for row in rows
             ],
         )

@@ -1,0 +1,263 @@
+"""Times every panel of the overview at many runs: `python -m tests.benchmarks.panels --rows 1000000`.
+
+Loads runs of 14 tenants over 35 days by SQL, folding as they come, into a database of its own (on
+DATABASE_URL's server, or an embedded one), then reads each panel for all tenants, one, and several, filtered
+and not, over every range. A second or so of runs is left unfolded, as on a live installation. Prints the
+median and the highest of ``--repeat`` reads after one to warm up, in milliseconds, and beside them a query
+that does nothing. Target: every panel below 50 ms at 10 M runs (25 stretched).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from tests.benchmarks.own_database import own_database
+
+if TYPE_CHECKING:
+    from runs.reports.metrics import Scope
+    from runs.reports.reading import Reading
+
+DAYS = 35
+CHUNK = 20_000
+LEFT_UNFOLDED = 2_000
+RANGES = ("1h", "6h", "24h", "7d", "30d", "90d")
+ZONES = ("UTC", "Europe/Berlin", "Asia/Kathmandu")
+
+LOAD = """\
+INSERT INTO run (tenant_id, attempt, eligible, completes, run_id, ingest_mark, at, started_at, ended_at,
+    received_at, duration_ms, tokens_input, tokens_output, tokens_cached, policy_revision, policy_version, steps,
+    turns, tool_calls, refusals, retries, blocked, blocked_by_provider, duplicates, peak_repeats, peak_stall,
+    peak_error_streak, peak_domain_calls, peak_listing_pages, peak_refusals, looped, provider_failure,
+    clock_suspect, sanitized, step_cap, cost, body_digest, outcome, answer, halt_reason, family, mode,
+    would_halt, step_unit, cost_basis, job_type, agent, release, root_task_id, guard_version, detail)
+SELECT tenant, CASE WHEN r7 < 0.04 THEN 2 ELSE 1 END, r7 >= 0.15, o.outcome = 'completed' AND r7 >= 0.1, id,
+    pg_current_xact_id()::text::bigint, at, at - make_interval(secs => 20 + steps * 3), at, at,
+    (20 + steps * 3) * 1000 + (r5 * 900)::int, (steps * 900 * r6)::int, (steps * 60 * r5)::int, 0, 3, 3, steps,
+    steps, steps, 0, 0, (r8 < 0.08)::int, 0, (r8 * r8 * 3)::int, 1, 2, 1, 3, 0, 0,
+    r8 < 0.05 OR coalesce(h.family, '') IN ('repetition', 'cycle', 'progress'), r8 > 0.98, false, false,
+    CASE WHEN mod(tenant, 5) = 0 THEN 60 ELSE 40 END, round((0.002 + steps * 0.003 * r6)::numeric, 6),
+    decode(substr(md5, 1, 32), 'hex'), o.outcome, o.answer, coalesce(h.reason, ''), coalesce(h.family, ''),
+    'enforce', '', CASE WHEN mod(job, 4) = 1 THEN 'turn' ELSE 'tool_call' END, 'price_table',
+    (ARRAY['research', 'coding', 'support', 'invoice_match', 'payouts', 'triage', 'crawl', 'reports', 'hiring',
+        'legal', 'pricing', 'ops'])[1 + job], 'agent-' || job,
+    'r' || tenant || '.' || (extract(epoch FROM at)::bigint / 259200 - (r4 < 0.2)::int), '', '1.0.0',
+    json_build_object('sources', json_build_array(
+        json_build_object('kind', 'tool', 'name', 'tool.' || (r1 * 9)::int, 'calls', steps),
+        json_build_object('kind', 'domain', 'name', 'site' || (r2 * r2 * 60)::int || '.example', 'calls', 2),
+        json_build_object('kind', 'domain', 'name', 'docs' || (r3 * r3 * 90)::int || '.example', 'calls', 1)))
+FROM (
+    SELECT *, mod(tenant * 5 + (6 * r4 * r4)::int, 12) AS job,
+        least(2 + (-6 * ln(1 - r3))::int, CASE WHEN mod(tenant, 5) = 0 THEN 60 ELSE 40 END) AS steps,
+        (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5, 1, 3)
+            || '8' || substr(md5, 4, 15))::uuid AS id
+    FROM (
+        SELECT %(start)s + random() * %(length)s AS at, 1 + (13 * random() ^ 2)::int AS tenant, random() AS r1,
+            random() AS r2, random() AS r3, random() AS r4, random() AS r5, random() AS r6, random() AS r7,
+            random() AS r8, random() AS outcome, md5(random()::text) AS md5
+        FROM generate_series(1, %(rows)s)
+    ) AS drawn
+) AS run_
+CROSS JOIN LATERAL (
+    SELECT outcome, answer, stopped FROM (VALUES
+        (0.78, 'completed', 'full', false), (0.80, 'completed', 'none', false),
+        (0.86, 'completed_forced', 'forced', true), (0.92, 'halted', 'none', true),
+        (0.94, 'escalated', 'none', true), (0.96, 'unresolved', 'none', true),
+        (0.99, 'failed', 'none', false), (1.0, 'cancelled', 'none', false)
+    ) AS v(below, outcome, answer, stopped) WHERE run_.outcome < below ORDER BY below LIMIT 1
+) AS o
+LEFT JOIN LATERAL (
+    SELECT reason, family FROM (VALUES
+        (0, 'repeated_call', 'repetition'), (1, 'tool_no_progress', 'repetition'), (2, 'cycle_period_2', 'cycle'),
+        (3, 'cycle_period_3', 'cycle'), (4, 'no_progress', 'progress'), (5, 'error_streak', 'progress'),
+        (6, 'source_cap', 'source'), (7, 'listing_cap', 'source'), (8, 'step_budget', 'budget'),
+        (9, 'wall_clock', 'budget'), (10, 'cost_budget', 'budget'), (11, 'tool_retry_exhausted', 'error'),
+        (12, 'uncertain_write', 'error'), (13, 'refusal_limit', 'control'), (14, 'made_up', 'other')
+    ) AS v(number, reason, family) WHERE o.stopped AND number = (r1 * 14)::int
+) AS h ON true"""
+SPANS = """\
+INSERT INTO ingest_span (mark, tenant_id, min_run_id, max_run_id, runs)
+SELECT ingest_mark, tenant_id, min(run_id::text)::uuid, max(run_id::text)::uuid, count(*) FROM run
+WHERE ingest_mark = pg_current_xact_id()::text::bigint AND at >= %(start)s
+    AND run_id >= %(first)s AND run_id < %(last)s GROUP BY 1, 2"""
+
+
+def load(rows: int, now: datetime, say: Callable[[str], None]) -> dict[str, float]:
+    """Fill the run table in the order of time, folding along; return the seconds it took."""
+    from django.db import connection, transaction
+
+    from runs.partitions import ensure_partitions, run_id_bounds
+    from runs.rollup.fold import fold_once
+
+    start = now - timedelta(days=DAYS)
+    ensure_partitions(now)
+    chunks = max(1, (rows - LEFT_UNFOLDED) // CHUNK)
+    length = (now - start) / chunks
+    seconds = {"load": 0.0, "fold": 0.0}
+    slots = [(start + length * place, length, (rows - LEFT_UNFOLDED) // chunks) for place in range(chunks)]
+    slots.append((now - timedelta(minutes=1), timedelta(minutes=1), LEFT_UNFOLDED))
+    for place, (at, span, count) in enumerate(slots):
+        began = time.perf_counter()
+        first, last = run_id_bounds(at, at + span)
+        with transaction.atomic(), connection.cursor() as cursor:
+            given = {"start": at, "length": span, "rows": count, "first": first, "last": last}
+            cursor.execute(LOAD, given)
+            cursor.execute(SPANS, given)
+        loaded = time.perf_counter()
+        if place < chunks:
+            fold_once(at + span, rows_a_tick=10 * CHUNK)
+        seconds["load"] += loaded - began
+        seconds["fold"] += time.perf_counter() - loaded
+        if place % 10 == 0:
+            say(f"\r{place / len(slots):4.0%} of {rows:,} runs")
+    with connection.cursor() as cursor:
+        for table in ("run", "rollup", "halt_count", "histogram", "source_day", "ingest_span"):
+            cursor.execute(f"VACUUM ANALYZE {table}")
+    say(f"\r{rows:,} runs loaded in {seconds['load']:.0f} s, folded in {seconds['fold']:.0f} s\n")
+    return seconds
+
+
+def scopes() -> Iterator[tuple[str, Scope]]:
+    """Yield who is asked for, with each filter: the largest tenant's most frequent job type and release."""
+    from django.db import connection
+
+    from runs.reports.metrics import Scope
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT job_type, release FROM rollup WHERE tenant_id = 1 AND cut = 3 AND grain = 1"
+            " GROUP BY 1, 2 ORDER BY sum(runs) DESC LIMIT 1"
+        )
+        job_type, release = cursor.fetchone()
+    for who, tenant_ids in (("all", (0,)), ("one", (1,)), ("five", (1, 2, 3, 5, 8))):
+        yield who, Scope(tenant_ids)
+        yield f"{who}, job type", Scope(tenant_ids, job_type=job_type)
+        yield f"{who}, release", Scope(tenant_ids, release=release)
+        yield f"{who}, both", Scope(tenant_ids, job_type=job_type, release=release)
+
+
+def panels() -> dict[str, Callable[[Reading], object]]:
+    from runs.reports.counts import sums_by_bucket
+    from runs.reports.facets import any_runs, read_job_types, read_releases
+    from runs.reports.halts import read_halts
+    from runs.reports.steps import read_steps
+    from runs.reports.tiles import make_tiles
+    from runs.reports.windows import buckets
+
+    def tiles(reading: Reading) -> object:
+        shown, earlier = buckets(reading.window, reading.now), buckets(reading.window.before, reading.now)
+        sums = sums_by_bucket(reading, [*earlier, *shown])
+        return make_tiles(shown, sums[: len(earlier)], sums[len(earlier) :])
+
+    def halts(reading: Reading) -> object:
+        shown, earlier = buckets(reading.window, reading.now), buckets(reading.window.before, reading.now)
+        sums = sums_by_bucket(reading, [*earlier, *shown])
+        return read_halts(reading, earlier, sums[: len(earlier)], shown, sums[len(earlier) :])
+
+    return {
+        "tiles": tiles,
+        "halts": halts,
+        "steps": lambda reading: read_steps(reading, buckets(reading.window, reading.now), None),
+        "filters": lambda reading: (any_runs(reading), read_job_types(reading), read_releases(reading)),
+    }
+
+
+def measure(repeat: int, now: datetime, zones: tuple[str, ...]) -> list[dict[str, Any]]:
+    from runs.reports.overview import read_overview
+    from runs.reports.reading import open_reading
+    from runs.reports.windows import parse_window
+
+    found = []
+    for zone in zones:
+        for key in RANGES:
+            window = parse_window({"range": key}, now, zone)
+            for who, scope in scopes():
+                for panel, read in panels().items():
+
+                    def once(read: Callable[[Reading], object] = read, scope: Scope = scope) -> None:
+                        with open_reading(scope, window, now) as reading:  # noqa: B023
+                            read(reading)
+
+                    found.append(
+                        timed(once, repeat) | {"panel": panel, "scope": who, "range": key, "zone": zone}
+                    )
+                whole = timed(lambda scope=scope: read_overview(scope, window, now=now), repeat)  # noqa: B023
+                found.append(whole | {"panel": "whole page", "scope": who, "range": key, "zone": zone})
+    return found
+
+
+def timed(read: Callable[[], object], repeat: int) -> dict[str, Any]:
+    read()
+    taken = []
+    for _ in range(repeat):
+        began = time.perf_counter()
+        read()
+        taken.append((time.perf_counter() - began) * 1000)
+    return {"median_ms": round(statistics.median(taken), 2), "max_ms": round(max(taken), 2)}
+
+
+def idle_query(repeat: int) -> float:
+    from django.db import connection
+
+    def ask() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+
+    return float(timed(ask, repeat)["median_ms"])
+
+
+def table(found: list[dict[str, Any]], idle_ms: float) -> str:
+    lines = [f"{'panel':<12}{'scope':<18}{'median ms':>10}{'highest ms':>11}  slowest at"]
+    for panel in dict.fromkeys(row["panel"] for row in found):
+        for who in dict.fromkeys(row["scope"] for row in found):
+            rows = [row for row in found if row["panel"] == panel and row["scope"] == who]
+            worst = max(rows, key=lambda row: row["median_ms"])
+            highest = max(row["max_ms"] for row in rows)
+            lines.append(
+                f"{panel:<12}{who:<18}{worst['median_ms']:>10.1f}{highest:>11.1f}"
+                f"  {worst['range']} {worst['zone']}"
+            )
+    slowest = max((row for row in found if row["panel"] != "whole page"), key=lambda row: row["median_ms"])
+    lines.append(
+        f"slowest panel: {slowest['panel']} ({slowest['scope']}, {slowest['range']} {slowest['zone']})"
+        f" {slowest['median_ms']} ms = {slowest['median_ms'] / idle_ms:.0f} idle queries of {idle_ms} ms"
+    )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=9, help="timed reads of each")
+    parser.add_argument("--zone", action="append", choices=ZONES, help="only this zone; repeatable")
+    parser.add_argument("--keep", action="store_true", help="keep the database, and use one kept before")
+    parser.add_argument("--json", action="store_true", help="print every figure as JSON")
+    options = parser.parse_args()
+    with own_database("guardops_bench_panels", keep=options.keep):
+        from django.db import connection
+
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*), max(at) FROM run")
+            loaded, newest = cursor.fetchone()
+        now = newest or datetime.now(UTC)
+        seconds = {} if loaded else load(options.rows, now, sys.stderr.write)
+        idle_ms = idle_query(options.repeat * 10)
+        found = measure(options.repeat, now, tuple(options.zone or ZONES))
+        connection.close()
+    if options.json:
+        result = {"rows": loaded or options.rows, "seconds": seconds, "idle_ms": idle_ms, "panels": found}
+        print(json.dumps(result, indent=1))
+    else:
+        print(table(found, idle_ms))
+
+
+if __name__ == "__main__":
+    main()
