@@ -34,7 +34,12 @@ def configuration(form: str, level: str) -> dict[str, Any]:
     )
     rendering: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if form == "json":
-        rendering += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        # Without the frames' variables: they hold keys, passwords and what agents sent.
+        frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        rendering += [
+            structlog.processors.ExceptionRenderer(frames),
+            structlog.processors.JSONRenderer(default=str),
+        ]
     else:
         rendering += [structlog.processors.format_exc_info, _as_text]
     return {

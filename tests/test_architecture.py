@@ -22,7 +22,14 @@ LAYOUT = {
 }
 
 GUARD = ["guardops.guard"]
-SHOWN = ["guardops.charts", "guardops.env", "guardops.shown", "guardops.templatetags", "guardops.viewer"]
+SHOWN = [
+    "guardops.charts",
+    "guardops.env",
+    "guardops.htmx",
+    "guardops.shown",
+    "guardops.templatetags",
+    "guardops.viewer",
+]
 LAYERS = {
     # A module may import from its own prefix and from those named; the longest prefix decides.
     "guardops.guard": [],

@@ -6,18 +6,16 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.db import connection, transaction
+from structlog.contextvars import get_contextvars
 
 if TYPE_CHECKING:
     from django.db.backends.utils import CursorWrapper
 
     from .models import User
-
-request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ def acting(actor: User | System, **context: str) -> Iterator[None]:
     The triggers read two settings that are local to the transaction. They are set once, by a statement of
     their own, so that raw SQL and COPY are covered as well. An inner ``acting`` counts until it ends.
     """
-    details = {"actor": _described(actor), "request_id": request_id.get(), **context}
+    details = {"actor": _described(actor), "request_id": get_contextvars().get("request_id", ""), **context}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_setting('pghistory.context_id', true),"

@@ -5,8 +5,7 @@ import uuid
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
-
-from .actors import request_id
+from structlog.contextvars import bound_contextvars
 
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -20,10 +19,7 @@ class RequestIdMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         given = request.headers.get("X-Request-ID", "")
         name = given if _PLAIN.fullmatch(given) else uuid.uuid4().hex
-        token = request_id.set(name)
-        try:
+        with bound_contextvars(request_id=name):
             response = self._get_response(request)
-        finally:
-            request_id.reset(token)
         response.headers["X-Request-ID"] = name
         return response

@@ -46,7 +46,7 @@ def state(shape: str, severity: str, image: str, words: str) -> SafeString:
 def reason(code: str) -> SafeString:
     """A halt reason as its family's swatch and its code, what it means in its title; a dash for none."""
     if not code:
-        return format_html('<span class="muted">–</span>')
+        return format_html('<span class="muted">{}</span>', "–")
     return format_html(
         '<span class="reason" title="{}"><span class="swatch k-{}"></span><code>{}</code></span>',
         clause(code).capitalize(),
@@ -70,7 +70,7 @@ def marks(run: Run) -> SafeString:
         if there
     ]
     if not found:
-        return format_html('<span class="muted">–</span>')
+        return format_html('<span class="muted">{}</span>', "–")
     return format_html(
         '<span class="marks">{}</span>', format_html_join("", "{}", ((mark,) for mark in found))
     )

@@ -55,3 +55,17 @@ def test_a_traceback_cannot_be_taken_for_an_event(stream: StringIO) -> None:
     assert head.startswith("error   failed")
     assert rest
     assert all(line.startswith("    ") for line in rest)
+
+
+@pytest.mark.parametrize("stream", ["json", "text"], indirect=True)
+def test_a_traceback_shows_no_values(stream: StringIO) -> None:
+    def fail(key: str) -> None:
+        raise ValueError("no")
+
+    key = "go_" + "0" * 12  # put together, since a traceback shows the source
+    try:
+        fail(key)
+    except ValueError:
+        logging.getLogger("guardops.x").exception("failed")
+    assert "fail" in stream.getvalue()
+    assert key not in stream.getvalue()

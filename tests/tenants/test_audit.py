@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from structlog.contextvars import bound_contextvars
 
-from guardops.tenants.actors import SYSTEM, acting, request_id
+from guardops.tenants.actors import SYSTEM, acting
 from guardops.tenants.choices import Role
 from guardops.tenants.models import (
     ApiKeyEvent,
@@ -109,12 +110,8 @@ def test_an_inner_actor_counts_until_it_ends() -> None:
 
 def test_a_row_names_the_request_and_what_else_is_given() -> None:
     tenant = make_tenant()
-    token = request_id.set("req-7")
-    try:
-        with acting(SYSTEM, change="c1"):
-            Tenant.objects.filter(pk=tenant.pk).update(name="Asked")
-    finally:
-        request_id.reset(token)
+    with bound_contextvars(request_id="req-7"), acting(SYSTEM, change="c1"):
+        Tenant.objects.filter(pk=tenant.pk).update(name="Asked")
     context = last_tenant_event().pgh_context
     assert (context["request_id"], context["change"]) == ("req-7", "c1")
 
