@@ -63,6 +63,13 @@ class Tally:
         """Whether the gate holds every event as it was sent."""
         return not (self.rejected or self.conflicts)
 
+    def __str__(self) -> str:
+        return (
+            f"{self.accepted:,} accepted, {self.duplicates:,} duplicates, {self.sanitized:,} sanitized, "
+            f"{self.conflicts:,} conflicts, {self.rejected:,} rejected; "
+            f"{self.requests:,} requests, {self.retries:,} retries."
+        )
+
     def note(self, result: EventResult, event: RunEnded) -> None:
         if result.status is ResultStatus.SANITIZED:
             self.sanitized += 1

@@ -42,8 +42,8 @@ class Call(Struct, kw_only=True):
     result_len: Number = 0
     error: bool = False
     error_text: str = ""
+    result_excerpt: str = ""
     domain: str | None = None
-    progress: bool | None = None
 
     @property
     def result_identity(self) -> str:
@@ -51,8 +51,10 @@ class Call(Struct, kw_only=True):
         return f"error:{self.error_text}" if self.error else f"result:{self.result_sha or ''}"
 
     @property
-    def empty(self) -> bool:
-        return not self.error and self.result_len == 0
+    def result(self) -> str:
+        """The result where it was recorded as a whole, else a stand-in that is not empty."""
+        whole = len(self.result_excerpt) == self.result_len
+        return self.result_excerpt if whole else self.result_identity
 
 
 class RecordedTokens(Struct, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from guardops.guard.events import Outcome
-from guardops.guard.scenarios.script import Script, Turn, calls
+from guardops.guard.scenarios.script import Move, Script, Seen, Turn, calls
 
 JOB = "coding"
 AGENT = "smith"
@@ -76,11 +76,11 @@ def goes_round_in_three(rng: Random) -> Script:
 
 
 def has_a_long_way(rng: Random) -> Script:
-    """A task with more files than the step budget allows, each of them a step forward."""
-    for number in range(60):
-        yield calls(
-            "read_file", {"path": f"src/{number}.py"}, "x" * 300, progressed=True, seconds=rng.uniform(1, 4)
-        )
+    """A task with more files than the step budget allows, two a turn, each of them a step forward."""
+    seen = Seen("x" * 300, progressed=True, seconds=rng.uniform(1, 4), characters=300)
+    for number in range(0, 80, 2):
+        pair = (f"src/{number}.py", f"src/{number + 1}.py")
+        yield Turn(tuple(Move("read_file", {"path": path}, lambda: seen) for path in pair))
     return Outcome.COMPLETED
 
 

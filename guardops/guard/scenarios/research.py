@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from urllib.parse import urljoin
 
@@ -17,7 +16,7 @@ AGENT = "scout"
 TOOLS: dict[str, dict[str, object]] = {"web_search": {"external": True}, "fetch": {"external": True}}
 
 _TOPICS = ("battery recycling", "tidal power", "seed banks", "rail freight", "peat restoration", "heat pumps")
-_PLACES = ("archive", "journal", "gazette", "atlas", "almanac", "bulletin", "survey", "library")
+PLACES = ("archive", "journal", "gazette", "atlas", "almanac", "bulletin", "survey", "library")
 _WORDINGS = (
     "{} figures",
     "{} statistics",
@@ -35,7 +34,7 @@ def _search(topic: str, wording: int) -> Turn:
 
 
 def _read(rng: Random, number: int) -> Turn:
-    url = f"https://{rng.choice(_PLACES)}-{rng.randrange(40)}.example/{number}"
+    url = f"https://{rng.choice(PLACES)}-{rng.randrange(40)}.example/{number}"
     return calls(
         "fetch", {"url": url}, "x" * rng.randrange(800, 6_000), progressed=True, seconds=rng.uniform(0.3, 2.5)
     )
@@ -78,7 +77,7 @@ def heeds_the_nudge(rng: Random) -> Script:
 
 def rechecks_two_sources(rng: Random) -> Script:
     """Two sources disagree; read one, then the other, again and again."""
-    pair = [f"https://{place}-{rng.randrange(40)}.example/claim" for place in rng.sample(_PLACES, 2)]
+    pair = [f"https://{place}-{rng.randrange(40)}.example/claim" for place in rng.sample(PLACES, 2)]
     yield _read(rng, 0)
     for step in range(60):
         url = pair[step % 2]
@@ -88,7 +87,7 @@ def rechecks_two_sources(rng: Random) -> Script:
 
 def clings_to_one_site(rng: Random) -> Script:
     """Read page after page of one good site, each with something new, until its cap."""
-    site = f"https://{rng.choice(_PLACES)}-{rng.randrange(40)}.example"
+    site = f"https://{rng.choice(PLACES)}-{rng.randrange(40)}.example"
     for number in range(60):
         yield calls("fetch", {"url": f"{site}/entry/{number}"}, f"entry {number}", progressed=True)
     return Outcome.COMPLETED
@@ -96,24 +95,27 @@ def clings_to_one_site(rng: Random) -> Script:
 
 def turns_every_page(rng: Random) -> Script:
     """Follow a listing's next link; every page has something new on it, until the listing's cap."""
-    listing = f"https://{rng.choice(_PLACES)}-{rng.randrange(40)}.example/list"
+    listing = f"https://{rng.choice(PLACES)}-{rng.randrange(40)}.example/list"
     for page in range(1, 60):
         yield calls("fetch", {"url": f"{listing}?page={page}"}, f"page {page}", progressed=True)
     return Outcome.COMPLETED
 
 
-def falls_into_the_tarpit(client: httpx.Client, name: str) -> Script:
+def falls_into_the_tarpit(rng: Random, client: httpx.Client) -> Script:
     """Read four good sources, then follow the mirror's next links; ``client`` really fetches the pages."""
     facts: set[str] = set()
-    for number in range(_GOOD_SOURCES):
-        yield Turn((_fetch(client, f"https://{name}-{number}.example/", facts, lambda link: None),))
-    links = [f"https://{MIRROR}/{name}"]
+    for place in rng.sample(PLACES, _GOOD_SOURCES):
+        yield Turn((_fetch(client, f"https://{place}-{rng.randrange(40)}.example/", facts, []),))
+    links = [f"https://{MIRROR}/{rng.choice(_TOPICS).replace(' ', '-')}"]
     while True:
-        yield Turn((_fetch(client, links[-1], facts, links.append),))
+        yield Turn((_fetch(client, links[-1], facts, links),))
 
 
-def _fetch(client: httpx.Client, url: str, facts: set[str], follow: Callable[[str], None]) -> Move:
-    """Return the call that fetches ``url``: progress is a new fact, ``follow`` hears the next link."""
+def _fetch(client: httpx.Client, url: str, facts: set[str], links: list[str]) -> Move:
+    """Return the call that fetches ``url``; progress is a fact that is not among ``facts`` yet.
+
+    The page's facts and its next link are added to ``facts`` and ``links``.
+    """
 
     def act() -> Seen:
         response = client.get(url)
@@ -121,7 +123,7 @@ def _fetch(client: httpx.Client, url: str, facts: set[str], follow: Callable[[st
         learnt = set(page.facts) - facts
         facts.update(learnt)
         if page.next:
-            follow(urljoin(url, page.next))
+            links.append(urljoin(url, page.next))
         return Seen(result=response.text, progressed=bool(learnt), seconds=0.8, characters=len(response.text))
 
     return Move("fetch", {"url": url}, act)

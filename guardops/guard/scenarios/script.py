@@ -21,16 +21,18 @@ class Seen:
     progressed: bool | None = None
     seconds: float = TOOL_S
     characters: int = 0
+    digest: str | None = None
+    """The result's identity where only that was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A tool call that the agent proposes; ``act`` runs it. ``args_hash`` names arguments that are masked."""
+    """A tool call that the agent proposes; ``act`` runs it, ``identity`` stands for masked arguments."""
 
     tool: str
     args: dict[str, object]
     act: Callable[[], Seen]
-    args_hash: str | None = None
+    identity: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
