@@ -10,7 +10,7 @@ from decimal import Decimal
 from runs.rollup.projection import COUNTS
 
 from .metrics import Bucket, Counts
-from .pieces import FROM_PIECES, joined, parameters
+from .pieces import FROM_PIECES, array, joined, parameters
 from .reading import Reading
 
 Sums = dict[str, int | Decimal]
@@ -44,7 +44,7 @@ def sums_by_bucket(reading: Reading, buckets: Sequence[Bucket]) -> list[Sums]:
             _BY_BUCKET,
             parameters(pieces)
             | reading.cut(job_type=scope.job_type, release=scope.release)
-            | {"edges": edges},
+            | {"edges": array(edges)},
         )
         for bucket, *sums in reading.cursor.fetchall():
             found[bucket] = dict(zip(COUNTS, sums, strict=True))

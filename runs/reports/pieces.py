@@ -62,7 +62,12 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
 def parameters(pieces: list[Piece]) -> dict[str, Any]:
     """Return the parameters of ``FROM_PIECES``."""
     return {
-        "grains": [int(piece.grain) for piece in pieces],
-        "starts": [piece.start for piece in pieces],
-        "ends": [piece.end for piece in pieces],
+        "grains": "{" + ",".join(str(int(piece.grain)) for piece in pieces) + "}",
+        "starts": array(piece.start for piece in pieces),
+        "ends": array(piece.end for piece in pieces),
     }
+
+
+def array(moments: Iterable[datetime]) -> str:
+    """Return PostgreSQL's text of an array of times, which takes the driver milliseconds to write."""
+    return "{" + ",".join(moment.isoformat() for moment in moments) + "}"

@@ -11,16 +11,17 @@ from runs.choices import Cut
 
 from .metrics import MIN_RUNS_FOR_P99, Bucket, Steps, StepsRow
 from .percentiles import nearest_rank
-from .pieces import FROM_PIECES, joined, parameters
+from .pieces import FROM_PIECES, array, joined, parameters
 from .reading import Reading
 
 Job = tuple[str, str]
 """A job type and a unit of steps."""
 
-# The read of each piece stays apart (OFFSET 0), so that it is an index range each.
+# The read of each piece stays apart (OFFSET 0): an index range each, and a row's bucket is found only once.
 _ROWS = f"""\
 FROM {FROM_PIECES} CROSS JOIN LATERAL (
-    SELECT * FROM histogram WHERE tenant_id = ANY(%(tenant_ids)s) AND cut = %(cut)s AND grain = p.grain
+    SELECT {{columns}} FROM histogram
+    WHERE tenant_id = ANY(%(tenant_ids)s) AND cut = %(cut)s AND grain = p.grain
         AND {{jobs}} AND release = %(release)s AND at >= p.start AND at < p.until OFFSET 0
 ) AS h"""
 _CAPS = f"SELECT job_type, step_unit, sum(near_cap)::bigint, max(cap) {_ROWS} GROUP BY 1, 2"
@@ -28,8 +29,9 @@ _VALUES = f"""\
 SELECT job_type, step_unit, u.value, sum(u.tasks)::bigint {_ROWS}
 CROSS JOIN LATERAL unnest(h.steps, h.steps_tasks) AS u(value, tasks) GROUP BY 1, 2, 3"""
 _OVER_TIME = f"""\
-SELECT width_bucket(h.at, %(edges)s::timestamptz[]) - 1, u.value, sum(u.tasks)::bigint {_ROWS}
+SELECT h.bucket, u.value, sum(u.tasks)::bigint {_ROWS}
 CROSS JOIN LATERAL unnest(h.steps, h.steps_tasks) AS u(value, tasks) GROUP BY 1, 2"""
+_BUCKET = "width_bucket(at, %(edges)s::timestamptz[]) - 1 AS bucket, steps, steps_tasks"
 _EVERY_JOB = "true"
 _THIS_JOB = "job_type = %(job_type)s"
 _THIS_UNIT = f"{_THIS_JOB} AND step_unit = %(step_unit)s"
@@ -78,10 +80,10 @@ def read_rows(reading: Reading) -> tuple[StepsRow, ...]:
     if pieces:
         jobs = _EVERY_JOB if job_type is None else _THIS_JOB
         given = parameters(pieces) | _parameters(reading, job_type)
-        reading.cursor.execute(_VALUES.format(jobs=jobs), given)
+        reading.cursor.execute(_VALUES.format(jobs=jobs, columns="*"), given)
         for job_name, unit, value, count in reading.cursor.fetchall():
             tasks[job_name, unit][value] = count
-        reading.cursor.execute(_CAPS.format(jobs=jobs), given)
+        reading.cursor.execute(_CAPS.format(jobs=jobs, columns="*"), given)
         for job_name, unit, count, cap in reading.cursor.fetchall():
             near[job_name, unit], caps[job_name, unit] = count, cap
     for cell in reading.in_scope(reading.tail.steps):
@@ -114,8 +116,8 @@ def _over_time(reading: Reading, buckets: Sequence[Bucket], job: Job) -> list[Co
     pieces = joined(piece for bucket in buckets for piece in reading.pieces(bucket.start, bucket.end))
     if pieces:
         reading.cursor.execute(
-            _OVER_TIME.format(jobs=_THIS_UNIT),
-            parameters(pieces) | _parameters(reading, job[0]) | {"step_unit": job[1], "edges": edges},
+            _OVER_TIME.format(jobs=_THIS_UNIT, columns=_BUCKET),
+            parameters(pieces) | _parameters(reading, job[0]) | {"step_unit": job[1], "edges": array(edges)},
         )
         for bucket, value, count in reading.cursor.fetchall():
             found[bucket][value] = count
