@@ -15,7 +15,7 @@ from typing import Any
 
 import detroit
 
-_MAX_TICKS = 5
+_MAX_STEPS = 5  # of the vertical axis, so six lines
 _BAR_SHARE = 0.72  # of a slot
 _LABEL_GAP = 13.0  # pixels between the middles of two labels at the ends of lines
 
@@ -279,11 +279,19 @@ def _segment(layer: Layer, i: int, column: Column, ends: tuple[float, float], y:
 
 
 def _y_axis(highest: int, frame: Frame) -> tuple[Any, tuple[Tick, ...]]:
-    step = max(1.0, detroit.tick_step(0, highest, _MAX_TICKS))
+    steps = (max(1.0, detroit.tick_step(0, highest, count)) for count in range(_MAX_STEPS, 0, -1))
+    step = next(step for step in steps if math.ceil(highest / step) <= _MAX_STEPS)
     top = math.ceil(highest / step) * step
     y = detroit.scale_linear().set_domain([0, top]).set_range([frame.plot_bottom, frame.top])
     count = round(top / step)
-    return y, tuple(Tick(_px(y(k * step)), f"{k * step:,.0f}") for k in range(count + 1))
+    return y, tuple(Tick(_px(y(k * step)), _short(k * step)) for k in range(count + 1))
+
+
+def _short(value: float) -> str:
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if value >= 10 * size or (value >= size and unit == "M"):
+            return f"{value / size:g}{unit}"
+    return f"{value:,.0f}"
 
 
 def _slot(frame: Frame, columns: Sequence[Column], i: int, title: str, **drawn: Any) -> Slot:

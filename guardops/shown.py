@@ -81,10 +81,12 @@ def money(value: Decimal) -> str:
 
 
 def share(value: float) -> str:
-    """A fraction as percent with one digit; what is not nothing is not shown as nothing."""
+    """A fraction as percent with one digit; what is not nothing, or not all, is not shown as such."""
     percent = value * 100
     if 0 < percent < 0.05:
         return f"<{_GAP}0.1{_GAP}%"
+    if 99.95 <= percent < 100:
+        return f">{_GAP}99.9{_GAP}%"
     return f"{percent:.0f}{_GAP}%" if percent in (0, 100) else f"{percent:.1f}{_GAP}%"
 
 

@@ -1,0 +1,35 @@
+"""The zone of the person who looks."""
+
+from __future__ import annotations
+
+import pytest
+from django.http import HttpResponse
+from django.test import RequestFactory
+from django.utils import timezone
+
+from guardops.viewer import ViewerZoneMiddleware, viewer
+
+
+def zone_of_a_request(cookie: str | None) -> str:
+    request = RequestFactory().get("/")
+    if cookie is not None:
+        request.COOKIES["zone"] = cookie
+    middleware = ViewerZoneMiddleware(lambda _: HttpResponse(timezone.get_current_timezone_name()))
+    return middleware(request).content.decode()
+
+
+def test_cookie_with_a_zone_sets_it_for_the_request_only() -> None:
+    assert zone_of_a_request("Asia/Kathmandu") == "Asia/Kathmandu"
+    assert timezone.get_current_timezone_name() == "UTC"
+
+
+@pytest.mark.parametrize("cookie", [None, "", "Mars/Base", "../../etc/passwd", "Europe", "\0", "x" * 4000])
+def test_cookie_that_names_no_zone_leaves_utc(cookie: str | None) -> None:
+    assert zone_of_a_request(cookie) == "UTC"
+
+
+def test_page_knows_whether_its_clock_is_local() -> None:
+    request = RequestFactory().get("/")
+    assert viewer(request)["clock_is_local"] is False
+    request.COOKIES["zone"] = "Europe/Berlin"
+    assert viewer(request)["clock_is_local"] is True
