@@ -14,10 +14,6 @@ class Role(TextChoices):
     def rank(self) -> int:
         return list(Role).index(self)
 
-    @classmethod
-    def from_rank(cls, rank: int) -> Role:
-        return list(cls)[rank]
-
 
 class KeyState(TextChoices):
     """Whether a key works."""
