@@ -35,6 +35,10 @@ class Budget:
             budget = budget.parent
         return True
 
+    def spend(self, amount: int = 1) -> None:
+        """Settle ``amount`` at once, without a reservation."""
+        self.settle(0, amount)
+
     def settle(self, reserved: int, actual: int) -> None:
         """Replace a reservation by what was really spent; ``reserved`` is 0 where there was none."""
         budget: Budget | None = self

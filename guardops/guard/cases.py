@@ -28,7 +28,7 @@ _DURABLE = "@restart"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The first verdict of a case: its reason (``wait``, ``continue``), the call it came at (1-based), its phase."""
+    """The first verdict of a case: its reason (or ``wait``, ``continue``), its call (1-based), its phase."""
 
     verdict: str
     at_step: int

@@ -50,7 +50,7 @@ class CycleDetector:
 
 
 def reason_for(period: int) -> Reason:
-    """Return the halt reason of a cycle; periods over 4, where a policy looks for them, share the last code."""
+    """Return the halt reason of a cycle; periods over 4, where a policy allows them, share the last code."""
     return _REASONS.get(period, Reason.CYCLE_PERIOD_4)
 
 

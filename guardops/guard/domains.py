@@ -9,13 +9,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 import idna
+from msgspec import Struct
 from publicsuffixlist import PublicSuffixList
 
 PAGE_KEYS = frozenset({"page", "p", "offset", "start", "cursor", "after", "limit"})
@@ -23,6 +23,7 @@ PAGE_KEYS = frozenset({"page", "p", "offset", "start", "cursor", "after", "limit
 
 MAX_HOST = 253
 _MAX_URL = 8_192
+_MAX_DEPTH = 32
 _NUMERIC_LABEL = re.compile(r"(?:\d+|0x[0-9a-f]*)\Z")
 
 
@@ -80,8 +81,7 @@ def split_url(text: str) -> SplitResult | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where an http(s) URL points: its host, its source, its listing and the page keys that name the page."""
 
     host: str
@@ -90,6 +90,7 @@ class Place:
     page: tuple[tuple[str, str], ...]
 
 
+@lru_cache(maxsize=4_096)
 def place_of(url: str) -> Place | None:
     """Return where an http(s) URL points, or None for any other text."""
     parts = split_url(url.strip())
@@ -119,31 +120,22 @@ def listing_key(url: str) -> str | None:
 
 
 def urls_in(args: Mapping[str, Any]) -> list[str]:
-    """Return every argument text, at any depth, that is an http(s) URL."""
+    """Return every argument text, at any depth, that may be an http(s) URL by its first letters."""
     found: list[str] = []
-    for value in args.values():
-        if type(value) is str:
-            if value[:4].lower() == "http" or value[:1].isspace():
-                found.extend(_url(value))
-        elif isinstance(value, list | tuple | Mapping):
-            found.extend(_urls_inside(value, 1))
+    _collect(args, found, 0)
     return found
 
 
-def _urls_inside(value: Any, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from _url(value)
-    elif depth < 32:
-        items = (
-            value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-        )
-        for item in items:
-            yield from _urls_inside(item, depth + 1)
-
-
-def _url(text: str) -> list[str]:
-    text = text.strip()
-    return [text] if split_url(text) is not None else []
+def _collect(value: Any, found: list[str], depth: int) -> None:
+    for item in value.values() if isinstance(value, Mapping) else value:
+        kind = type(item)
+        if kind is str:
+            if item[:4].lower() == "http" or item[:1].isspace():
+                found.append(item.strip())
+        elif (
+            kind is dict or kind is list or kind is tuple or isinstance(item, Mapping)
+        ) and depth < _MAX_DEPTH:
+            _collect(item, found, depth + 1)
 
 
 def _address(name: str) -> str | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from guardops.guard.policy import ToolSpec
 
@@ -58,8 +58,7 @@ class FingerprintError(ValueError):
     code = "invalid_arguments"
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """A call's identity: ``digest`` (64 hex) over tool, canonical arguments and side-effect class."""
 
     digest: str

@@ -73,18 +73,22 @@ class Ladder:
     __slots__ = (
         "first_reason",
         "interventions",
+        "max_refusals",
         "mode",
         "partial_ok",
         "reason",
         "root",
+        "run_id",
         "standing",
         "would_halt",
     )
 
-    def __init__(self, policy: Policy, root: RootState) -> None:
+    def __init__(self, policy: Policy, root: RootState, run_id: str) -> None:
         self.mode = policy.mode
         self.partial_ok = policy.partial_ok
+        self.max_refusals = policy.limits.max_refusals
         self.root = root
+        self.run_id = run_id
         self.interventions: list[Intervention] = []
         self.first_reason: str | None = None
         self.would_halt: WouldHalt | None = None
@@ -96,8 +100,23 @@ class Ladder:
         """Say whether the policy's mode acts upon a reason."""
         return self.mode is Mode.ENFORCE or always_enforced(reason)
 
+    def refuse(self, reason: Reason, step: int, refusals: int, *, again: bool) -> Action:
+        """Answer a refused call, the run's ``refusals``-th, at ``step`` (1-based, of the proposed calls).
+
+        A refusal costs nothing and is a warning in itself, and agents mostly get over it. After the one nudge
+        a call is therefore just refused, until ``max_refusals`` ends the run, where it has failed or found
+        nothing, or where it is refused for repetition for the first time (``again`` is false).
+        """
+        if first_rung(reason) is Action.NUDGE and refusals >= self.max_refusals:
+            return self.climb(Reason.REFUSAL_LIMIT, step)
+        warned = reason is Reason.TOOL_NO_PROGRESS or (reason is Reason.REPEATED_CALL and not again)
+        if warned and self.root.nudged:
+            self._note(Action.REFUSE, reason.value, step)
+            return Action.REFUSE
+        return self.climb(reason, step)
+
     def climb(self, reason: Reason, step: int) -> Action:
-        """Answer a trip at ``step`` (1-based, of the proposed calls) and remember the answer.
+        """Answer a trip at ``step`` and remember the answer.
 
         ``continue`` where the mode only watches. A run that has reached a standing rung stays on it.
         """
@@ -108,38 +127,41 @@ class Ladder:
         if self.standing is not None:
             return self.standing
         action = rung(reason, nudged=self.root.nudged, partial_ok=self.partial_ok)
-        self.note(action, reason.value, step)
         if action is Action.NUDGE:
             self.root.nudged = True
+            self._note(action, reason.value, step)
         else:
-            self.standing, self.reason = action, reason.value
-            if action is Action.HALT:
-                self.root.halted = reason.value
+            self._stand(action, reason.value, step)
         return action
 
     def halt(self, step: int, reason: str | None = None) -> None:
-        """Take the last rung, for the reason the run already stands for where none is given."""
+        """Take the last rung, for the reason the run already stands for where it has one."""
         if self.standing is not Action.HALT:
-            self.reason = self.reason or reason
-            self.standing = Action.HALT
-            self.root.halted = self.root.halted or self.reason
-            self.note(Action.HALT, self.reason or "", step)
+            self._stand(Action.HALT, self.reason or reason or "", step)
 
-    def note(self, action: Action, reason: str, step: int) -> None:
-        """Remember something that was done to the run."""
+    def _stand(self, action: Action, reason: str, step: int) -> None:
+        self.standing, self.reason = action, reason
+        self._note(action, reason, step)
+        if action is Action.FORCE_ANSWER:
+            return
+        self.root.stopped_runs.add(self.run_id)
+        if action is Action.HALT and self.root.halted is None:
+            self.root.halted = reason
+
+    def _note(self, action: Action, reason: str, step: int) -> None:
         self.first_reason = self.first_reason or reason
         self.interventions.append(Intervention(step=step, action=action, reason=reason))
 
 
 def message(reason: Reason, tool: str, count: int = 0, detail: str = "") -> str:
-    """Return what the agent is told: the pattern by name, and nothing that a tool's text could have put in."""
+    """Return what the agent is told: the pattern by its name, never a tool's own text."""
     text = _MESSAGES.get(reason, "The run was stopped ({reason}).")
     return text.format(reason=reason.value, tool=tool, count=count, detail=detail)
 
 
 _MESSAGES: Mapping[Reason, str] = MappingProxyType(
     {
-        Reason.REPEATED_CALL: "{tool} was called {count} times with the same arguments and gave the same result. "
+        Reason.REPEATED_CALL: "{tool} was called {count} times with the same arguments and the same result. "
         "Use what you have, or ask something else.",
         Reason.TOOL_NO_PROGRESS: "{tool} has already failed or found nothing with exactly these arguments. "
         "Change the arguments or take another way.",

@@ -7,12 +7,12 @@ the caller before every model call, so that summarising a conversation loses no 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from guardops.guard.errors import PROVIDER_FAILURES, ErrorClass, Failure
 from guardops.guard.events import LedgerRow
@@ -40,8 +40,7 @@ _REFRESHED = frozenset({Last.OK, Last.EMPTY, Last.PERMANENT, Last.PRECONDITION})
 """Outcomes that a new state version makes void; back-off, auth and quota outlive it."""
 
 
-@dataclass(slots=True, eq=False)
-class Row:
+class Row(Struct):
     """One fingerprint's history. Times are seconds since the run's start."""
 
     fingerprint: str

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from guardops.guard import domains
+import msgspec
+from msgspec import Struct
+
+from guardops.guard import checks, domains
+from guardops.guard.dispatch import step_notes
 from guardops.guard.errors import OUTCOME_UNKNOWN, RETRYABLE, ErrorClass, Failure, classify, in_band
 from guardops.guard.events import StepOutcome
 from guardops.guard.ledger import Last, Row
 from guardops.guard.policy import Kind, SideEffect, ToolSpec
 from guardops.guard.polling import is_terminal
 from guardops.guard.reasons import Reason
-from guardops.guard.results import is_empty
+from guardops.guard.results import digest_of, is_empty
 from guardops.guard.sources import blocked_by
 from guardops.guard.state import Note, RunState, Ticket, Trip
 
@@ -35,15 +38,44 @@ _LAST: Mapping[ErrorClass, Last] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Report(Struct, frozen=True):
+    """What the caller says came of a call; see :meth:`guardops.guard.session.RunGuard.observe`."""
+
+    result: object
+    error: object
+    progressed: bool | None
+    at: float
+    digest: str | None
+    redirects: Iterable[str]
+
+
+class Observation(Struct, frozen=True):
     """One executed call, recorded."""
 
     note: Note
     trip: Trip | None
-    """What ends the run at once, whatever the counters say."""
     outcome: StepOutcome
     failure: Failure | None
+
+
+def observe(
+    run: RunState, ticket: Ticket, report: Report, *, started_at: datetime, jitter: Callable[[], float]
+) -> Observation:
+    """Record what came of a call and check whether the run may go on.
+
+    An error that ends the run at once comes before what the counters say, and that before a redirect.
+    """
+    failure = failure_of(ticket.spec, report, started_at)
+    if failure is not None:
+        seen = record_failure(run, ticket, failure, report.progressed, report.at, jitter)
+    else:
+        seen = record_result(run, ticket, report)
+    notes = step_notes(run, ticket, seen.note)
+    trip = checks.post_check(run, notes, report.at) if notes else checks.budget_trip(run, report.at)
+    targets = [*report.redirects, *redirects_named(report.result)]
+    sent_on = redirect_trip(run, ticket, targets) if targets else None
+    found = seen.trip or trip or sent_on
+    return seen if found is seen.trip else msgspec.structs.replace(seen, trip=found)
 
 
 def record_failure(
@@ -80,12 +112,13 @@ def record_failure(
     return Observation(note, Trip(reason) if reason else None, StepOutcome.ERROR, failure)
 
 
-def record_result(
-    run: RunState, ticket: Ticket, result: object, digest: str, progressed: bool | None
-) -> Observation:
+def record_result(run: RunState, ticket: Ticket, report: Report) -> Observation:
     """Write a call that came back with a result into its row."""
-    row, spec = ticket.row, ticket.spec
+    row, spec, result, progressed = ticket.row, ticket.spec, report.result, report.progressed
+    digest, size = (report.digest, 0) if report.digest is not None else digest_of(result)
+    run.sources.add_bytes(ticket.tool, ticket.visit, size)
     empty = is_empty(result, spec)
+    first_write = spec.writes and not row.done
     row.record_success(digest, empty=empty)
     run.successes += 1
     if spec.writes:
@@ -95,7 +128,9 @@ def record_result(
     if spec.poll is not None and is_terminal(result, spec.poll):
         row.terminal = True
     missed = empty and not spec.writes and spec.kind is Kind.CALL
-    novel = not missed and not spec.external and digest not in run.novelty
+    # A write's result says little ("ok"): what is new is that it was done.
+    new = first_write if spec.writes else digest not in run.novelty
+    novel = new and not missed and not spec.external
     if spec.kind is Kind.CALL:
         run.novelty.add(digest)
     note = Note(
@@ -112,13 +147,14 @@ def record_result(
     return Observation(note, None, StepOutcome.EMPTY if empty else StepOutcome.OK, None)
 
 
-def failure_of(spec: ToolSpec, result: object, error: object, now: Callable[[], datetime]) -> Failure | None:
+def failure_of(spec: ToolSpec, report: Report, started_at: datetime) -> Failure | None:
     """Return the classified failure of a call, one hidden in its result included, or None."""
+    error = report.error
     if error is None:
-        error = in_band(result) if isinstance(result, Mapping) else None
+        error = in_band(report.result)
         if error is None:
             return None
-    return classify(error, codes=spec.errors, now=now())
+    return classify(error, codes=spec.errors, now=started_at + timedelta(seconds=report.at))
 
 
 def redirect_trip(run: RunState, ticket: Ticket, targets: Iterable[str]) -> Trip | None:

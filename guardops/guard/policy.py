@@ -163,21 +163,19 @@ class ToolSpec:
     idempotent: bool = False
     external: bool = False
     errors: Mapping[str, ErrorClass] = field(default_factory=lambda: MappingProxyType({}))
+    writes: bool = field(init=False)
+    """Whether a call may change the world."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "writes", self.side_effect is not SideEffect.READ)
         for name in ("max_repeats", "max_empty", "max_retries"):
             value = getattr(self, name)
             if value is not None:
                 _require_number(name, value, *BOUNDS[name], whole=True)
 
-    @property
-    def writes(self) -> bool:
-        """Whether a call may change the world."""
-        return self.side_effect is not SideEffect.READ
-
     @classmethod
     def from_mapping(cls, name: str, document: Mapping[str, Any]) -> ToolSpec:
-        """Read one tool of a policy document. Raises :class:`PolicyError` on an unknown key or a wrong value."""
+        """Read one tool of a document. Raises :class:`PolicyError` on an unknown key or a wrong value."""
         where = f"tools.{name}"
         if not isinstance(document, Mapping):
             raise PolicyError(where, "must be an object")
@@ -218,7 +216,7 @@ class Policy:
     """Whether a forced, partial answer is better than waiting for a person."""
 
     def tool(self, name: str) -> ToolSpec:
-        """Return the specification of a tool; one that is not named reads, or is forbidden under an allow-list."""
+        """Return a tool's specification; one not named reads, or is forbidden under an allow-list."""
         spec = self.tools.get(name)
         if spec is not None:
             return spec

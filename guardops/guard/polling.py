@@ -13,7 +13,7 @@ _MAX_DEPTH = 3
 
 
 def poll_refusal(row: Row, poll: Poll, at: float) -> Reason | None:
-    """Return why the contract allows no further poll at ``at`` (seconds since the run's start), if it doesn't."""
+    """Return why the contract allows no poll at ``at`` (seconds since the run's start), if it doesn't."""
     if row.terminal:
         return Reason.TOOL_NO_PROGRESS
     if row.polls >= poll.max_attempts:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from guardops.guard import domains
 from guardops.guard.events import Source, SourceKind
 from guardops.guard.policy import Block, BlockAction
@@ -14,16 +16,15 @@ from guardops.guard.reasons import Reason
 MAX_NAMED = 20
 
 
-@dataclass(slots=True)
-class Visit:
-    """What one call touches: domains, hosts and listing pages."""
+class Visit(Struct, frozen=True):
+    """What one call touches: registrable domains, hosts, and listings with the page of each."""
 
-    domains: frozenset[str] = frozenset()
-    hosts: frozenset[str] = frozenset()
-    pages: tuple[tuple[str, object], ...] = ()
+    domains: set[str]
+    hosts: set[str]
+    pages: list[tuple[str, object]]
 
 
-NO_VISIT = Visit()
+NO_VISIT = Visit(set(), set(), [])
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class _Tally:
 
 @dataclass(slots=True)
 class SourceBook:
-    """The run's count of every source; proposals count apart from calls, so that a refused one shows in peaks."""
+    """The run's count of every source. Peaks count what was proposed, so that refused calls show."""
 
     domains: dict[str, _Tally] = field(default_factory=dict)
     tools: dict[str, _Tally] = field(default_factory=dict)
@@ -115,14 +116,14 @@ def visit_of(args: Mapping[str, Any]) -> Visit:
     names: set[str] = set()
     hosts: set[str] = set()
     pages: list[tuple[str, object]] = []
-    beside = tuple((key, str(args[key])) for key in args if key in domains.PAGE_KEYS)
+    beside = [(key, str(args[key])) for key in args.keys() & domains.PAGE_KEYS]
     for url in urls:
         place = domains.place_of(url)
         if place is not None:
             hosts.add(place.host)
             names.add(place.source)
-            pages.append((place.listing, (place.page, beside)))
-    return Visit(frozenset(names), frozenset(hosts), tuple(pages))
+            pages.append((place.listing, (place.page, *sorted(beside))))
+    return Visit(names, hosts, pages)
 
 
 def blocked_by(blocks: Sequence[Block], tool: str, hosts: Iterable[str], book: SourceBook) -> Block | None:

@@ -1,4 +1,4 @@
-"""Stall: steps that follow one another and bring nothing, and errors that follow one another and are alike."""
+"""Stall: steps in a row that bring nothing, and errors in a row that are alike."""
 
 from __future__ import annotations
 

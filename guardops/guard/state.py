@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from msgspec import Struct
 
 from guardops.guard.budgets import Budgets
 from guardops.guard.cycles import CycleDetector
@@ -17,9 +18,10 @@ from guardops.guard.sources import SourceBook, Visit
 from guardops.guard.stall import ErrorStreak, StallCounter
 from guardops.guard.stores import RootState
 
+BatchId = int | str
 
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
+
+class RunIdentity(Struct, frozen=True):
     """Who a run is: what its event says of it beside what the guard saw."""
 
     job_type: str
@@ -34,8 +36,7 @@ class RunIdentity:
     prompt_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trip:
+class Trip(Struct, frozen=True):
     """A rule that was broken; ``detail`` names the source, ``count`` how often it happened."""
 
     reason: Reason
@@ -43,15 +44,13 @@ class Trip:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """A call that is fine, but not yet: seconds since the run's start from which it is."""
 
     not_before: float
 
 
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(Struct):
     """A proposed call, prepared for the checks."""
 
     tool: str
@@ -61,11 +60,10 @@ class Call:
     visit: Visit
     at: float
     depth: int
-    batch: int | str | None
+    batch: BatchId | None
 
 
-@dataclass(slots=True, eq=False)
-class Ticket:
+class Ticket(Struct):
     """The right to run one call; hand it back with what came of it."""
 
     number: int
@@ -75,14 +73,12 @@ class Ticket:
     row: Row
     canonical: bytes
     visit: Visit
-    batch: int | str | None
+    batch: BatchId | None
     idempotency_key: str = ""
     """For a write: equal for equal calls of one root, to pass on to the service."""
-    settled: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Note:
+class Note(Struct):
     """How one executed call ended, as the post-check sees it."""
 
     tool: str
@@ -99,12 +95,11 @@ class Note:
     """Whether the cycle detector sees the call."""
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """A parallel batch: how many calls are out, and how those that came back ended."""
 
     outstanding: int = 0
-    notes: list[Note] = field(default_factory=list)
+    notes: list[Note] = []
 
 
 class RunState:
@@ -150,8 +145,8 @@ class RunState:
         self.writes = 0
         self.successes = 0
         self.edges: list[str] = []
-        self.batches: dict[int | str, Batch] = {}
+        self.batches: dict[BatchId, Batch] = {}
 
     def version_for(self, spec: ToolSpec) -> int:
-        """Return the state version that a tool's calls are judged in: a write refreshes reads, never writes."""
+        """Return the state version that a tool's calls are judged in: a write refreshes reads only."""
         return self.evidence if spec.writes else self.evidence + self.writes

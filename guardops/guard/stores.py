@@ -1,4 +1,4 @@
-"""Where the state that outlives one run is kept: what all runs of a root share, and which runs are over.
+"""Where the state that outlives one run is kept: what all runs of a root share.
 
 :class:`MemoryStore` keeps it for the life of the process.
 """
@@ -26,6 +26,8 @@ class RootState:
     nudged: bool = False
     halted: str | None = None
     """The reason of the halt after which every call of this root is refused."""
+    stopped_runs: set[str] = field(default_factory=set)
+    """Ids of runs that were halted or escalated: they start again only with a resume grant."""
     done: set[str] = field(default_factory=set)
     """Fingerprints of side effects that have happened."""
     uncertain: set[str] = field(default_factory=set)
@@ -41,14 +43,6 @@ class Store(Protocol):
         """Return the state of a root, made with these limits where it is new."""
         ...
 
-    def halt_run(self, run_id: str) -> None:
-        """Remember that a run is over for good."""
-        ...
-
-    def is_halted(self, run_id: str) -> bool:
-        """Say whether a run was halted."""
-        ...
-
 
 class MemoryStore:
     """A store for the life of one process; the roots used longest ago are forgotten beyond ``most_roots``."""
@@ -56,7 +50,6 @@ class MemoryStore:
     def __init__(self, most_roots: int = 10_000) -> None:
         self._most_roots = most_roots
         self._roots: OrderedDict[str, RootState] = OrderedDict()
-        self._halted: OrderedDict[str, None] = OrderedDict()
         self._lock = Lock()
 
     def root(self, root_task_id: str, limits: Limits) -> RootState:
@@ -71,14 +64,12 @@ class MemoryStore:
                 self._roots.move_to_end(root_task_id)
             return state
 
-    def halt_run(self, run_id: str) -> None:
-        """Remember that a run is over for good."""
-        with self._lock:
-            self._halted[run_id] = None
-            while len(self._halted) > 10 * self._most_roots:
-                self._halted.popitem(last=False)
 
-    def is_halted(self, run_id: str) -> bool:
-        """Say whether a run was halted."""
-        with self._lock:
-            return run_id in self._halted
+def join_root(store: Store, root_task_id: str, limits: Limits) -> tuple[RootState, Budgets]:
+    """Return a root and a run's budgets: the root's own for its first run, within them for every other."""
+    root = store.root(root_task_id, limits)
+    with root.lock:
+        if root.joined:
+            return root, Budgets(limits, root.budgets)
+        root.joined = True
+        return root, root.budgets

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from guardops.guard.errors import PROVIDER_FAILURES, ErrorClass
 from guardops.guard.events import (
@@ -61,8 +62,7 @@ _BLOCKING = frozenset(
 """Refusals that mark the fingerprint itself as blocked."""
 
 
-@dataclass(slots=True)
-class RecentStep:
+class RecentStep(Struct):
     """One of the last steps, kept in the process until the run ends; its arguments are redacted only then."""
 
     step: int
@@ -127,36 +127,27 @@ class Counts:
     proposed_sources: set[tuple[SourceKind, str]] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
     last_failure: ErrorClass | None = None
-    last_at: float = 0.0
 
-    def proposed(self, at: float) -> None:
+    def proposed(self) -> None:
         """Count a proposed call."""
         self.tool_calls += 1
-        if at > self.last_at:
-            self.last_at = at
 
-    def seen(self, at: float) -> None:
-        """Note that time has passed."""
-        if at > self.last_at:
-            self.last_at = at
-
-    def executed(self, at: float, failure: ErrorClass | None) -> None:
+    def executed(self, failure: ErrorClass | None) -> None:
         """Count an executed call."""
         self.steps += 1
         self.last_failure = failure
-        self.seen(at)
 
-    def turn(self, at: float, tokens_in: int, tokens_out: int, tokens_cached: int, cost: int) -> None:
+    def turn(self, tokens_in: int, tokens_out: int, tokens_cached: int, cost: int) -> None:
         """Count a model turn; ``cost`` is in micro-USD."""
         self.turns += 1
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
         self.tokens_cached += tokens_cached
         self.cost += cost
-        self.seen(at)
 
     def note_refused(self, call: Call, reason: Reason) -> None:
-        """Mark what a refusal says of its fingerprint."""
+        """Mark what a refusal says of its fingerprint and of its sources."""
+        self.note_sources(call.visit, reason)
         if reason in _BLOCKING:
             call.row.blocked = True
             if call.row.failed_by_provider:
@@ -239,8 +230,8 @@ def run_ended(
 
 
 def _how_it_ended(ladder: Ladder, outcome: Outcome | None, answer: Answer | None) -> tuple[Outcome, Answer]:
-    """Return outcome and answer: a stop overrules the caller, and a forced answer never counts as completed."""
-    if ladder.standing is Action.HALT or ladder.standing is None and ladder.reason is not None:
+    """Return outcome and answer: a stop overrules the caller, a forced answer never counts as completed."""
+    if ladder.standing is Action.HALT:
         cancelled = ladder.reason == Reason.CANCELLED or outcome is Outcome.CANCELLED
         return (Outcome.CANCELLED if cancelled else Outcome.HALTED), Answer.NONE
     if ladder.standing is Action.ESCALATE:
@@ -263,7 +254,7 @@ _USUAL_ANSWER: Mapping[Outcome, Answer] = {
 
 
 def _is_provider_failure(counts: Counts, outcome: Outcome) -> bool:
-    """Whether the run was lost to its provider: a fingerprint blocked for it, or a failed run's last error."""
+    """Whether the run was lost to its provider: a blocked fingerprint, or a failed run's last error."""
     if counts.provider_blocks:
         return True
     return outcome is Outcome.FAILED and counts.last_failure in PROVIDER_FAILURES
@@ -317,7 +308,7 @@ def _wire_step(step: RecentStep, started_at: datetime) -> Step:
 
 
 def redacted(canonical: bytes) -> str:
-    """Return canonical arguments as a short text without secrets: by name, by look, and cut to 300 characters."""
+    """Return canonical arguments without what is secret by name or look, cut to 300 characters."""
     if not canonical:
         return ""
     text = msgspec.json.encode(_redact(msgspec.json.decode(canonical), 0)).decode()
