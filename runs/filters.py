@@ -55,7 +55,6 @@ from .choices import Family, Outcome
 from .keyset import COLUMNS, MAX_PAGE_SIZE, PAGE_SIZE, BadCursor, Cursor, Sort
 from .models import Run
 from .querysets import RunQuerySet
-from .reports.panels.filters import RANGES, window_name
 from .reports.windows import WindowError, parse_window
 
 if TYPE_CHECKING:
@@ -132,6 +131,7 @@ class RunFilterForm(forms.Form):
 
     def __init__(self, data: QueryDict, *, now: datetime, zone: str) -> None:
         super().__init__(data)
+        self.params = data
         self.now, self.zone = now, zone
         self.window: Window | None = None
         self.ignored = sorted(set(data) - set(self.fields))
@@ -140,20 +140,6 @@ class RunFilterForm(forms.Form):
     def flags(self) -> list[forms.BoundField]:
         """The fields that are on or off."""
         return [self[name] for name, field in self.fields.items() if isinstance(field, FlagField)]
-
-    @property
-    def ranges(self) -> dict[str, str]:
-        """The ranges that have a name, and what people call them."""
-        return RANGES
-
-    @property
-    def window_name(self) -> str:
-        return window_name(self.window) if self.window else ""
-
-    @property
-    def is_custom(self) -> bool:
-        """Say whether the window is given by its ends."""
-        return self.window is not None and self.window.key not in RANGES
 
     @property
     def order(self) -> Sort:
@@ -165,10 +151,11 @@ class RunFilterForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         for name, field in self.fields.items():
-            if not isinstance(field, forms.MultipleChoiceField) and len(self.data.getlist(name)) > 1:
+            if not isinstance(field, forms.MultipleChoiceField) and len(self.params.getlist(name)) > 1:
                 self.add_error(name, "Given more than once; give it once.")
+        asked = {name: str(self.params.get(name, "")) for name in ("range", "from", "to")}
         try:
-            self.window = parse_window(self.data, self.now, self.zone)
+            self.window = parse_window(asked, self.now, self.zone)
         except WindowError as error:
             self.add_error("range", str(error))
         cleaned = self.cleaned_data

@@ -18,10 +18,11 @@ from django.db.models import F
 from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, TupleLessThan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .models import Run
     from .querysets import RunQuerySet
+    from .reports.metrics import Window
 
 PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200
@@ -122,32 +123,63 @@ class Page:
 def read_page(
     runs: RunQuerySet,
     sort: Sort,
+    window: Window,
     *,
     after: Cursor | None = None,
     before: Cursor | None = None,
     size: int = PAGE_SIZE,
 ) -> Page:
-    """Return the page that follows ``after`` or ends at ``before``; at most one of them is given."""
+    """Return the page that follows ``after`` or ends at ``before``; at most one of them is given.
+
+    ``runs`` lie in the window.
+    """
     backwards = before is not None
     place = before if backwards else after
     descending = sort.descending != backwards
     columns = [COLUMNS[sort.key], "run_id", "tenant_id"]
     if place is not None:
         runs = runs.filter(_beyond(columns, place, descending))
-    ordered = runs.order_by(*(f"-{column}" if descending else column for column in columns))
-    found = list(ordered[: size + 1])
+    runs = runs.order_by(*(f"-{column}" if descending else column for column in columns))
+    found: list[Run] = []
+    for start, end in _stretches(window, sort, place, descending):
+        found += runs.between(start, end)[: size + 1 - len(found)]
+        if len(found) > size:
+            break
     more, found = len(found) > size, found[:size]
     if backwards:
         found.reverse()
+    follows, precedes = (True, more) if backwards else (more, place is not None)
     return Page(
         runs=found,
-        next=Cursor.of(found[-1], sort).encode() if found and (more or backwards) else None,
-        previous=Cursor.of(found[0], sort).encode()
-        if found and (more if backwards else place is not None)
-        else None,
+        next=Cursor.of(found[-1], sort).encode() if found and follows else None,
+        previous=Cursor.of(found[0], sort).encode() if found and precedes else None,
     )
 
 
 def _beyond(columns: list[str], place: Cursor, descending: bool) -> Any:
     lookup = TupleLessThan if descending else TupleGreaterThan
     return lookup(Tuple(*(F(column) for column in columns)), (place.value, place.run_id, place.tenant_id))
+
+
+def _stretches(
+    window: Window, sort: Sort, place: Cursor | None, descending: bool
+) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the parts of the window to read, one after the other until the page is full.
+
+    In the order of time the first part is small: it mostly fills the page, and of several tenants at once no
+    index gives the newest runs, so that all of a part are sorted. In any other order it is the whole window.
+    """
+    start, end = window.start, window.end
+    if sort.key != "at":
+        yield start, end
+        return
+    if place is not None and isinstance(place.value, datetime):
+        if descending:
+            end = min(end, place.value + timedelta(microseconds=1))
+        else:
+            start = max(start, place.value)
+    near, far = (end, start) if descending else (start, end)
+    edges = [near + (far - near) / part for part in (512, 64, 8, 1)]
+    for edge in edges if start < end else ():
+        yield (edge, near) if descending else (near, edge)
+        near = edge

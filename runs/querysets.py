@@ -7,6 +7,7 @@ which index a query reads.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -42,9 +43,13 @@ class RunQuerySet(models.QuerySet[Any]):
         return self.filter(tenant_id=ids[0]) if len(ids) == 1 else self.filter(tenant_id__in=ids)
 
     def within(self, window: Window) -> RunQuerySet:
-        """Runs placed in the half-open window, with the range of ids it implies, so that partitions prune."""
-        low, high = run_id_bounds(window.start, window.end)
-        return self.filter(at__gte=window.start, at__lt=window.end, run_id__gte=low, run_id__lt=high)
+        """Runs placed in the window."""
+        return self.between(window.start, window.end)
+
+    def between(self, start: datetime, end: datetime) -> RunQuerySet:
+        """Runs placed in [start, end), with the range of ids that implies, so that partitions prune."""
+        low, high = run_id_bounds(start, end)
+        return self.filter(at__gte=start, at__lt=end, run_id__gte=low, run_id__lt=high)
 
     def of_job(self, job_type: str) -> RunQuerySet:
         return self.filter(job_type=job_type)

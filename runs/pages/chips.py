@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from django import forms
 
+from runs.filters import FlagField
+
 if TYPE_CHECKING:
     from django.http import QueryDict
 
@@ -41,8 +43,7 @@ def chips(form: RunFilterForm, params: QueryDict) -> list[Chip]:
 def _words(field: forms.Field, value: str) -> str:
     if not isinstance(field, forms.ChoiceField):
         return value
-    words = dict(field.choices).get(value, value)
-    return "" if words == "yes" else str(words)
+    return "" if isinstance(field, FlagField) else dict(field.choices).get(value, value)  # type: ignore[arg-type]
 
 
 def query_without(params: QueryDict, name: str, value: str) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TASK_RUNS = 50
 """How many runs of the same task the page lists; the runs list shows the rest."""
 
-_RUNGS = {
+_RUNGS: dict[str, str] = {
     Action.NUDGE: "nudge",
     Action.FORCE_ANSWER: "forced answer",
     Action.ESCALATE: "handed to a person",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.db import OperationalError
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -16,26 +17,36 @@ from django_htmx.http import push_url
 from psycopg.errors import QueryCanceled
 
 from guardops.guard.reasons import Reason
+from guardops.htmx import HtmxRequest, wants_fragment
 from guardops.tenants.access import Visible, visible
 from runs.filters import RunFilter
 from runs.keyset import Page, read_page
 from runs.models import Run
 from runs.pages.chips import chips
+from runs.pages.totals import Total, count_runs
+from runs.reports.asked import tenant_ids_of
+from runs.reports.facets import any_runs, read_job_types, read_releases
+from runs.reports.metrics import Scope
+from runs.reports.panels.filters import Pick, named, pick_of, range_pick
+from runs.reports.reading import open_reading
 from runs.tables import RunTable
 
 if TYPE_CHECKING:
     from runs.filters import RunFilterForm
+    from runs.reports.metrics import Window
+    from runs.reports.reading import Reading
 
-COUNTED_UP_TO = 10_000
+
+class Names(NamedTuple):
+    """What ran in the window: what the bar offers."""
+
+    job_types: Sequence[str]
+    releases: Sequence[str]
+
+
 EMPTY = Page(runs=(), next=None, previous=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """How many runs a list holds: exact, or the ``number`` at which counting stopped."""
-
-    number: int
-    exact: bool = True
+NONE = Total(0)
+NO_NAMES = Names((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +60,19 @@ class Listing:
     form: RunFilterForm
     state: str
     page: Page = EMPTY
-    total: Total = Total(0)
+    total: Total = NONE
+    names: Names = NO_NAMES
 
 
 @require_safe
 @vary_on_headers("HX-Request")
-def run_list(request: HttpRequest) -> HttpResponse:
-    fragment = request.htmx and not (request.htmx.boosted or request.htmx.history_restore_request)
+def run_list(request: HtmxRequest) -> HttpResponse:
+    fragment = wants_fragment(request)
     params = tidy(request.GET)
     address = f"{request.path}?{params.urlencode()}" if params else request.path
     if not fragment and len(params) != len(request.GET):
         return HttpResponseRedirect(address)
-    request.GET = params
+    request.GET = params  # type: ignore[assignment]  # links in templates start from it
     now, seen = timezone.now(), visible(request.user)
     listing = read_listing(seen, params, now=now, zone=timezone.get_current_timezone_name())
     context = page_context(listing, seen, params, now)
@@ -91,10 +103,27 @@ def page_context(listing: Listing, seen: Visible, params: QueryDict, now: dateti
         "table": RunTable(listing.page.runs, sort=listing.form.order, tenants=slugs, now=now),
         "chips": chips(listing.form, params),
         "kept": [(name, params[name]) for name in ("from", "to", "sort", "size") if name in params],
-        "tenants": seen.tenants,
+        "picks": picks_of(listing, seen),
         "reasons": [*Reason, "other"],
         "wider": wider(params),
     }
+
+
+def picks_of(listing: Listing, seen: Visible) -> list[Pick]:
+    """Return the selects of the bar, as on the overview: range, tenant, job type and release."""
+    form = listing.form
+    chosen = {name: form.data.get(name, "") for name in ("tenant", "job", "release")}
+    picks = [range_pick(form.window)] if form.window else []
+    if len(seen.tenants) > 1:
+        slugs = [(tenant.slug, tenant.slug) for tenant in seen.tenants]
+        picks.append(pick_of("tenant", "Tenant", slugs, chosen["tenant"], f"All {len(slugs)}"))
+    jobs, releases = (
+        named(listing.names.job_types, chosen["job"]),
+        named(listing.names.releases, chosen["release"]),
+    )
+    picks.append(pick_of("job", "Job type", jobs, chosen["job"]))
+    picks.append(pick_of("release", "Release", releases, chosen["release"]))
+    return picks
 
 
 def wider(params: QueryDict) -> str:
@@ -111,35 +140,33 @@ def wider(params: QueryDict) -> str:
 def read_listing(seen: Visible, params: QueryDict, *, now: datetime, zone: str) -> Listing:
     """Return one page of the runs that ``params`` ask for (`runs.filters`), with how many there are in all.
 
-    Raises Http404 for a tenant that is not among those ``seen``.
+    It must be the outermost transaction. Raises Http404 for a tenant that is not among those ``seen``.
     """
-    slug = params.get("tenant", "")
-    tenants = [seen.by_slug(slug).pk] if slug else seen.ids
+    tenants = tenant_ids_of(params.get("tenant", ""), seen)
     chosen = RunFilter(params, Run.objects.for_tenants(tenants), now=now, zone=zone)
-    if chosen.form.errors:
-        return Listing(chosen.form, "invalid")
+    form = chosen.form
+    if form.errors or form.window is None:
+        return Listing(form, "invalid")
     if not tenants:
-        return Listing(chosen.form, "nobody")
+        return Listing(form, "nobody")
+    scope = Scope(tenants, form.cleaned_data["job"] or None, form.cleaned_data["release"] or None)
     try:
-        return _read(chosen)
+        with open_reading(scope, form.window, now) as reading:
+            return _read(reading, chosen, form.window)
     except OperationalError as error:
         if not isinstance(error.__cause__, QueryCanceled):
             raise
-        return Listing(chosen.form, "slow")
+        return Listing(form, "slow")
 
 
-def _read(chosen: RunFilter) -> Listing:
+def _read(reading: Reading, chosen: RunFilter, window: Window) -> Listing:
     form = chosen.form
     after, before = form.cleaned_data["after"], form.cleaned_data["before"]
-    page = read_page(chosen.qs.without_detail(), form.order, after=after, before=before, size=form.size)
+    runs = chosen.qs.without_detail()
+    page = read_page(runs, form.order, window, after=after, before=before, size=form.size)
+    names = Names(read_job_types(reading), read_releases(reading))
     if page.runs:
-        return Listing(form, "rows", page, count_runs(chosen))
+        return Listing(form, "rows", page, count_runs(reading, chosen, page), names)
     if after or before:
-        return Listing(form, "past")
-    return Listing(form, "filtered" if chosen.queryset.exists() else "first")
-
-
-def count_runs(chosen: RunFilter) -> Total:
-    """Return how many runs match, counted one by one up to a bound."""
-    counted = chosen.qs.values("tenant_id")[: COUNTED_UP_TO + 1].count()
-    return Total(min(counted, COUNTED_UP_TO), counted <= COUNTED_UP_TO)
+        return Listing(form, "past", names=names)
+    return Listing(form, "filtered" if any_runs(reading) else "first", names=names)
