@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
-from pytest_django.fixtures import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries
 
 from guardops.tenants import access
 from guardops.tenants.actors import SYSTEM

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from pytest_django.fixtures import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries
 
 from guardops.tenants import keys
 from guardops.tenants.actors import SYSTEM

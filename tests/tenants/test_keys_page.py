@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 from django.test import Client
-from pytest_django.fixtures import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries
 
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.keys import revoke_key

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.test import Client
+from pytest_django import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCTION = {
@@ -40,3 +42,18 @@ def test_production_does_not_start_without_what_it_needs(name: str) -> None:
     result = manage("check", **{name: ""})
     assert result.returncode != 0
     assert f"{name} must be set" in result.stderr or f"{name} must start with" in result.stderr
+
+
+def test_people_are_sent_to_https_and_probes_are_not(client: Client, settings: Settings) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    assert client.get("/login/")["Location"] == "https://testserver/login/"
+    assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(("trusted", "status"), [(("HTTP_X_FORWARDED_PROTO", "https"), 200), (None, 301)])
+def test_a_proxys_word_counts_only_where_it_is_trusted(
+    client: Client, settings: Settings, trusted: tuple[str, str] | None, status: int
+) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_PROXY_SSL_HEADER = trusted
+    assert client.get("/login/", headers={"X-Forwarded-Proto": "https"}).status_code == status
