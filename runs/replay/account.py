@@ -1,8 +1,8 @@
-"""Whom replayed runs belong to: the tenant and a key for it, made where they are missing."""
+"""Whom replayed and simulated runs belong to: tenants and keys for them, made where they are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from guardops.tenants.actors import SYSTEM
@@ -10,6 +10,9 @@ from guardops.tenants.choices import Scope
 from guardops.tenants.keys import create_key
 from guardops.tenants.models import Organisation, Tenant
 from guardops.tenants.organisations import create_organisation, create_tenant
+from runs.models import Run
+
+from .demo import DemoTenant
 
 FIRST_ORGANISATION = "local"
 
@@ -22,6 +25,11 @@ def make_key(slug: str, *, name: str, now: datetime, say: Callable[[str], None])
     tenant = Tenant.objects.filter(slug=slug).select_related("organisation").first()
     if tenant is None:
         tenant = make_tenant(slug, slug, organisation=_first_organisation(say), say=say)
+    return key_for(tenant, name=name, now=now, say=say)
+
+
+def key_for(tenant: Tenant, *, name: str, now: datetime, say: Callable[[str], None]) -> str:
+    """Return the plain text of a new key that may send the tenant's events."""
     key, plain = create_key(
         organisation=tenant.organisation,
         tenants=[tenant],
@@ -51,3 +59,27 @@ def make_organisation(slug: str, name: str, *, say: Callable[[str], None]) -> Or
 def _first_organisation(say: Callable[[str], None]) -> Organisation:
     first = Organisation.objects.order_by("pk").first()
     return first or make_organisation(FIRST_ORGANISATION, FIRST_ORGANISATION.capitalize(), say=say)
+
+
+def demo_keys(
+    demo: Iterable[DemoTenant], *, now: datetime, say: Callable[[str], None]
+) -> dict[str, str] | None:
+    """Return a new key for each tenant of the demo, made where missing; None where all of them have runs."""
+    wanted = {tenant.slug: tenant for tenant in demo}
+    known = {tenant.slug: tenant for tenant in Tenant.objects.filter(slug__in=wanted)}
+    if len(known) == len(wanted) and all(
+        Run.objects.for_tenants([each.pk]).exists() for each in known.values()
+    ):
+        return None
+    keys = {}
+    for slug, plan in wanted.items():
+        tenant = known.get(slug) or make_tenant(
+            slug, plan.name, organisation=_demo_organisation(plan, say), say=say
+        )
+        keys[slug] = key_for(tenant, name="demo", now=now, say=say)
+    return keys
+
+
+def _demo_organisation(plan: DemoTenant, say: Callable[[str], None]) -> Organisation:
+    known = Organisation.objects.filter(slug=plan.organisation).first()
+    return known or make_organisation(plan.organisation, plan.organisation.capitalize(), say=say)

@@ -32,62 +32,66 @@ class Job:
         return start(rng)
 
 
-def jobs(client: httpx.Client) -> Mapping[str, Job]:
-    """Return the jobs by name; ``client`` fetches the tarpit's pages."""
+SUPPORT = Job(
+    name=support.JOB,
+    agent=support.AGENT,
+    policy=Policy.from_mapping({"tools": support.TOOLS}),
+    sound=((24, support.settles_a_ticket), (1, support.refunds_twice)),
+    astray=(
+        (4, support.asks_again),
+        (2, support.loses_a_refund),
+        (1, support.has_no_access),
+        (1, support.has_no_quota),
+        (1, support.reaches_for_a_forbidden_tool),
+    ),
+)
+CODING = Job(
+    name=coding.JOB,
+    agent=coding.AGENT,
+    policy=Policy.from_mapping({"tools": coding.TOOLS}),
+    sound=((1, coding.mends_the_tests),),
+    astray=(
+        (4, coding.repeats_an_edit),
+        (3, coding.runs_the_linter_again),
+        (2, coding.goes_round_in_three),
+        (2, coding.has_a_long_way),
+        (1, coding.guesses_arguments),
+    ),
+)
+EXPORTS = Job(
+    name=exports.JOB,
+    agent=exports.AGENT,
+    policy=Policy.from_mapping({"tools": exports.TOOLS}),
+    sound=((15, exports.waits_until_ready), (1, exports.recovers_from_an_outage)),
+    astray=(
+        (3, exports.waits_for_ever),
+        (4, exports.storms_a_failing_service),
+        (1, exports.is_held_up),
+    ),
+)
+
+
+def research_job(client: httpx.Client) -> Job:
+    """Return the research job; ``client`` fetches the tarpit's pages."""
 
     def tarpit(rng: Random) -> Script:
         return research.falls_into_the_tarpit(rng, client)
 
-    found = (
-        Job(
-            name=research.JOB,
-            agent=research.AGENT,
-            policy=Policy.from_mapping({"tools": research.TOOLS}),
-            sound=((12, research.finds_facts), (1, research.heeds_the_nudge)),
-            astray=(
-                (6, tarpit),
-                (3, research.rewords_its_search),
-                (2, research.rechecks_two_sources),
-                (1, research.clings_to_one_site),
-                (1, research.turns_every_page),
-            ),
-        ),
-        Job(
-            name=support.JOB,
-            agent=support.AGENT,
-            policy=Policy.from_mapping({"tools": support.TOOLS}),
-            sound=((24, support.settles_a_ticket), (1, support.refunds_twice)),
-            astray=(
-                (4, support.asks_again),
-                (2, support.loses_a_refund),
-                (1, support.has_no_access),
-                (1, support.has_no_quota),
-                (1, support.reaches_for_a_forbidden_tool),
-            ),
-        ),
-        Job(
-            name=coding.JOB,
-            agent=coding.AGENT,
-            policy=Policy.from_mapping({"tools": coding.TOOLS}),
-            sound=((1, coding.mends_the_tests),),
-            astray=(
-                (4, coding.repeats_an_edit),
-                (3, coding.runs_the_linter_again),
-                (2, coding.goes_round_in_three),
-                (2, coding.has_a_long_way),
-                (1, coding.guesses_arguments),
-            ),
-        ),
-        Job(
-            name=exports.JOB,
-            agent=exports.AGENT,
-            policy=Policy.from_mapping({"tools": exports.TOOLS}),
-            sound=((15, exports.waits_until_ready), (1, exports.recovers_from_an_outage)),
-            astray=(
-                (3, exports.waits_for_ever),
-                (4, exports.storms_a_failing_service),
-                (1, exports.is_held_up),
-            ),
+    return Job(
+        name=research.JOB,
+        agent=research.AGENT,
+        policy=Policy.from_mapping({"tools": research.TOOLS}),
+        sound=((12, research.finds_facts), (1, research.heeds_the_nudge)),
+        astray=(
+            (6, tarpit),
+            (3, research.rewords_its_search),
+            (2, research.rechecks_two_sources),
+            (1, research.clings_to_one_site),
+            (1, research.turns_every_page),
         ),
     )
-    return {job.name: job for job in found}
+
+
+def jobs(client: httpx.Client) -> Mapping[str, Job]:
+    """Return all jobs by name; ``client`` fetches the tarpit's pages."""
+    return {job.name: job for job in (research_job(client), SUPPORT, CODING, EXPORTS)}

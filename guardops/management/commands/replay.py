@@ -25,7 +25,7 @@ from runs.replay.traces import TraceError, read_json_object, read_traces
 
 
 class Command(BaseCommand):
-    help = "Run recorded tool-call traces (JSON lines, gzip or plain) through the guard and send the runs to a gate."
+    help = "Run recorded tool calls (JSON lines, gzip or plain) through the guard; send the runs to a gate."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
