@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from guardops.templatetags.shown import visible, when
 
 from .keyset import Sort
 from .reasons_text import headline, unit_name
-from .templatetags.runs import marks, outcome, reason
+from .templatetags.runs import any_marks, marks, outcome, reason
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,16 +35,29 @@ class SortedRows(TableListData):
 
 
 class Cell(tables.Column):
-    """A column whose cells carry their label, for the cards that rows become on a phone."""
+    """A column whose cells carry their label, for the cards that rows become on a phone.
 
-    def __init__(self, label: str, *, kind: str = "", sortable: bool = False, **options: Any) -> None:
-        names = {"class": kind} if kind else {}
+    ``hollow`` says of which runs a cell holds nothing: a card leaves it out.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        *,
+        kind: str = "",
+        hollow: Callable[[Run], bool] = lambda run: False,
+        sortable: bool = False,
+        **options: Any,
+    ) -> None:
+        def cell_class(record: Run) -> str | None:
+            return f"{kind} none".strip() if hollow(record) else kind or None
+
         super().__init__(
             label,
             orderable=sortable,
             initial_sort_descending=sortable,
             empty_values=(),
-            attrs={"th": {**names}, "td": {**names, "data-l": label}},
+            attrs={"th": {"class": kind or None}, "td": {"class": cell_class, "data-l": label}},
             **options,
         )
 
@@ -56,17 +69,18 @@ class RunTable(tables.Table):
     job_type = Cell("Job type")
     tenant_id = Cell("Tenant")
     outcome = Cell("Outcome")
-    halt_reason = Cell("Halt reason")
+    halt_reason = Cell("Halt reason", kind="span", hollow=lambda run: not run.halt_reason)
     steps = Cell("Steps", kind="num", sortable=True)
     cost = Cell("Cost", kind="num", sortable=True)
     duration = Cell("Took", kind="num", sortable=True, accessor="duration_ms")
-    marks = Cell("Loop marks", accessor="duplicates")
-    release = Cell("Release")
+    marks = Cell("Loop marks", kind="span", hollow=lambda run: not any_marks(run), accessor="duplicates")
+    release = Cell("Release", hollow=lambda run: not run.release)
 
     class Meta:
         order_by_field = "sort"
 
     caption = "Ended runs"
+    kind = "stack-pairs"
     region = "runs"
     """The id of the element that htmx swaps for another order."""
 
@@ -77,7 +91,7 @@ class RunTable(tables.Table):
     def render_at(self, record: Run) -> SafeString:
         query = f"?tenant={self.tenants[record.tenant_id]}" if len(self.tenants) > 1 else ""
         return format_html(
-            '<a class="run-link" href="{}{}" title="{}">{}</a>',
+            '<a class="n" href="{}{}" title="{}">{}</a>',
             reverse("runs:detail", args=[record.run_id]),
             query,
             headline(record),
@@ -100,7 +114,9 @@ class RunTable(tables.Table):
         cap = "" if record.step_cap is None else f"of {record.step_cap:,}"
         unit = "" if record.step_unit == StepUnit.TOOL_CALL else unit_name(record.steps, record.step_unit)
         return format_html(
-            '{} <span class="muted">{}</span>', shown.count(record.steps), f"{cap} {unit}".strip()
+            '<span>{} <span class="muted">{}</span></span>',
+            shown.count(record.steps),
+            f"{cap} {unit}".strip(),
         )
 
     def render_cost(self, record: Run) -> str:

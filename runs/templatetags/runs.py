@@ -55,6 +55,10 @@ def reason(code: str) -> SafeString:
     )
 
 
+def any_marks(run: Run) -> bool:
+    return bool(run.looped or run.blocked or run.duplicates or run.provider_failure)
+
+
 @register.filter
 def marks(run: Run) -> SafeString:
     """What marks a run as looping: the loop rate, blocked and duplicate calls, a provider's failure."""
