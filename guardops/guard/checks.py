@@ -17,8 +17,7 @@ def pre_check(run: RunState, call: Call) -> Trip | Wait | None:
     """Return why ``call`` may not run now, or None. Nothing is changed but counters of what was proposed."""
     return (
         _forbidden(run, call)
-        or out_of_time(run, call.at)
-        or _unaffordable(run, call)
+        or unaffordable(run, call)
         or _not_again(run, call)
         or _unapproved(run, call)
         or (_by_contract(call) if call.spec.poll else _by_last_outcome(run, call))
@@ -45,7 +44,10 @@ def _forbidden(run: RunState, call: Call) -> Trip | None:
     return None
 
 
-def _unaffordable(run: RunState, call: Call) -> Trip | None:
+def unaffordable(run: RunState, call: Call) -> Trip | None:
+    """Return the budget that a call would go beyond, time included, if any."""
+    if trip := out_of_time(run, call.at):
+        return trip
     budgets = run.budgets
     if budgets.steps.left < 1:
         return Trip(Reason.STEP_BUDGET)

@@ -105,6 +105,7 @@ _BY_NAME: Mapping[str, ErrorClass] = MappingProxyType(
         **dict.fromkeys(
             (
                 "bad_request",
+                "eacces",
                 "eexist",
                 "eisdir",
                 "enoent",
@@ -120,7 +121,9 @@ _BY_NAME: Mapping[str, ErrorClass] = MappingProxyType(
                 "not_found",
                 "not_found_error",
                 "not_implemented",
+                "eperm",
                 "permanent",
+                "permission",
                 "unprocessable",
                 "unsupported",
                 "validation",
@@ -129,7 +132,8 @@ _BY_NAME: Mapping[str, ErrorClass] = MappingProxyType(
             ErrorClass.PERMANENT,
         ),
         **dict.fromkeys(
-            ("api_error", "internal", "internal_error", "provider", "server_error"), ErrorClass.PROVIDER
+            ("api_error", "internal", "internal_error", "provider", "server", "server_error"),
+            ErrorClass.PROVIDER,
         ),
         **dict.fromkeys(
             (
@@ -147,7 +151,9 @@ _BY_NAME: Mapping[str, ErrorClass] = MappingProxyType(
             ErrorClass.UNAVAILABLE,
         ),
         **dict.fromkeys(("deadline_exceeded", "etimedout", "timed_out", "timeout"), ErrorClass.TIMEOUT),
-        **dict.fromkeys(("connection", "connection_reset", "econnreset", "epipe", "reset"), ErrorClass.RESET),
+        **dict.fromkeys(
+            ("connection", "connection_reset", "econnreset", "epipe", "network", "reset"), ErrorClass.RESET
+        ),
         **dict.fromkeys(
             ("conflict", "failed_precondition", "precondition", "precondition_failed"),
             ErrorClass.PRECONDITION,

@@ -100,6 +100,12 @@ class Row(Struct):
         self.streak = self.empties = 0
         self.failures = self.failures + 1 if last is Last.RETRYABLE else 0
 
+    def reconcile(self, *, happened: bool) -> None:
+        """Note what became of an uncertain write."""
+        self.uncertain = False
+        self.done = self.done or happened
+        self.last = Last.OK if happened else Last.NEVER
+
     @property
     def failed_by_provider(self) -> bool:
         """Whether the last execution failed for a reason that is the provider's."""

@@ -115,7 +115,7 @@ def record_failure(
 def record_result(run: RunState, ticket: Ticket, report: Report) -> Observation:
     """Write a call that came back with a result into its row."""
     row, spec, result, progressed = ticket.row, ticket.spec, report.result, report.progressed
-    digest, size = (report.digest, 0) if report.digest is not None else digest_of(result)
+    digest, size = (report.digest, 0) if report.digest is not None else digest_of(result, spec)
     run.sources.add_bytes(ticket.tool, ticket.visit, size)
     empty = is_empty(result, spec)
     first_write = spec.writes and not row.done

@@ -45,7 +45,7 @@ class Responder:
         sibling = batch is not None and batch == self._batch
         if halted is not None or (standing is Action.FORCE_ANSWER and not sibling):
             self.ladder.halt(self._counts.tool_calls, halted)
-        return Check(self.ladder.standing or Action.HALT, known(self.ladder.reason))
+        return Check(self.ladder.standing or Action.HALT, known(self.ladder.reason) or Reason.OPERATOR_STOP)
 
     def refuse(
         self, trip: Trip, tool: str, batch: BatchId | None, call: Call | None = None, text: str = ""

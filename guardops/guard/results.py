@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from guardops.guard.fingerprint import VOLATILE_ANYWHERE
 from guardops.guard.policy import ToolSpec
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -16,11 +17,18 @@ _MAX_TEXT = 4_096
 _MAX_DEPTH = 32
 
 
-def digest_of(result: object) -> tuple[str, int]:
+def digest_of(result: object, spec: ToolSpec) -> tuple[str, int]:
     """Return 32 hex digits that are equal for equal results, and the result's size in bytes.
 
-    A value that JSON can't hold counts by its representation.
+    Injected identifiers and the fields that the tool declares volatile don't make a result another one. A
+    value that JSON can't hold counts by its representation.
     """
+    if isinstance(result, Mapping) and not (VOLATILE_ANYWHERE | spec.volatile).isdisjoint(result):
+        result = {
+            name: value
+            for name, value in result.items()
+            if name not in VOLATILE_ANYWHERE and name not in spec.volatile
+        }
     try:
         payload = result.encode() if type(result) is str else _encode(result)
     except (TypeError, ValueError, OverflowError, RecursionError):

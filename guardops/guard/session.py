@@ -25,7 +25,7 @@ from guardops.guard.ids import uuid7
 from guardops.guard.ladder import Ladder
 from guardops.guard.ledger import Last, Row
 from guardops.guard.observation import Report, observe
-from guardops.guard.policy import Policy, micro_usd
+from guardops.guard.policy import Policy, ToolSpec, micro_usd
 from guardops.guard.reasons import Reason
 from guardops.guard.responder import Responder
 from guardops.guard.state import BatchId, Call, RunIdentity, RunState, Ticket, Trip, Wait
@@ -94,14 +94,9 @@ class Guard:
             release=release,
             prompt_version=prompt_version,
         )
+        clock = clock or _stopwatch()
         return RunGuard(
-            who,
-            policy or self.policy,
-            self.store,
-            clock=clock or _stopwatch(),
-            jitter=self._jitter,
-            deadline=deadline,
-            resumed=resumed,
+            who, policy or self.policy, self.store, clock, self._jitter, deadline, resumed=resumed
         )
 
 
@@ -113,10 +108,10 @@ class RunGuard:
         who: RunIdentity,
         policy: Policy,
         store: Store,
-        *,
         clock: Callable[[], float],
         jitter: Callable[[], float],
         deadline: float | None,
+        *,
         resumed: bool,
     ) -> None:
         self.who = who
@@ -186,7 +181,7 @@ class RunGuard:
             call = prepare(self.state, tool, args, spec, at=at, batch=batch, depth=depth, identity=identity)
         except FingerprintError as error:
             refused = self._responder.refuse(Trip(Reason.TOOL_NO_PROGRESS), tool, batch, text=str(error))
-            return refused or self._let_pass(unjudged(tool, spec, self.counts.tool_calls, at=at, batch=batch))
+            return refused or self._let_unjudged_pass(tool, spec, at, batch)
         found = checks.pre_check(self.state, call)
         if spec.poll is None:
             self.counts.peak_repeats = max(self.counts.peak_repeats, call.row.streak + 1)
@@ -214,7 +209,14 @@ class RunGuard:
             refused = self._responder.refuse(Trip(Reason.GUARD_ERROR), tool, batch)
             if refused is not None:
                 return refused
-        return self._let_pass(unjudged(tool, spec, self.counts.tool_calls, at=at, batch=batch))
+        return self._let_unjudged_pass(tool, spec, at, batch)
+
+    def _let_unjudged_pass(self, tool: str, spec: ToolSpec, at: float, batch: BatchId | None) -> Check:
+        """Let a call pass that has no fingerprint; the hard budgets hold for it too."""
+        call = unjudged(tool, spec, self.counts.tool_calls, at=at, batch=batch)
+        spent = checks.unaffordable(self.state, call)
+        refused = self._responder.refuse(spent, tool, batch) if spent else None
+        return refused or self._let_pass(call)
 
     # -- after a result ----------------------------------------------------------------------------------
 
@@ -334,22 +336,15 @@ class RunGuard:
     def approve(self, tool: str, args: Mapping[str, Any]) -> None:
         """Grant one use of one call: this tool with exactly these arguments."""
         with self._lock:
-            digest = fingerprint(tool, args, self.policy.tool(tool)).digest
-            approvals = self.state.root.approvals
-            approvals[digest] = approvals.get(digest, 0) + 1
+            self.state.root.approve(fingerprint(tool, args, self.policy.tool(tool)).digest)
 
     def reconcile(self, tool: str, args: Mapping[str, Any], *, happened: bool) -> None:
         """Say whether an uncertain write took effect; after that the ordinary rules apply to it again."""
         with self._lock:
             digest = fingerprint(tool, args, self.policy.tool(tool)).digest
-            root, row = self.state.root, self.state.ledger.get(digest)
-            root.uncertain.discard(digest)
-            if happened:
-                root.done.add(digest)
-            if row is not None:
-                row.uncertain = False
-                row.done = row.done or happened
-                row.last = Last.OK if happened else Last.NEVER
+            self.state.root.reconcile(digest, happened=happened)
+            if row := self.state.ledger.get(digest):
+                row.reconcile(happened=happened)
 
     def stop(self, reason: Reason = Reason.OPERATOR_STOP) -> None:
         """Stop the whole root by a person's order: every later call of it is refused."""
@@ -362,10 +357,10 @@ class RunGuard:
             return self._responder.answer_turn(Trip(reason))
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what an earlier process or a parent knew: ``halt`` is the reason of the root's halt."""
+        """Take over what a parent or an earlier process knew: ``halt`` is the reason of the root's halt."""
         with self._lock:
-            if state.get("halt") is not None:
-                self.state.root.halted = str(state["halt"])
+            if (reason := state.get("halt")) is not None:
+                self.state.root.halted = str(reason)
 
     def end(
         self,

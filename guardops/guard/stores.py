@@ -35,6 +35,16 @@ class RootState:
     approvals: dict[str, int] = field(default_factory=dict)
     """Uses left of approvals, by fingerprint."""
 
+    def approve(self, fingerprint: str) -> None:
+        """Add one use of an approval."""
+        self.approvals[fingerprint] = self.approvals.get(fingerprint, 0) + 1
+
+    def reconcile(self, fingerprint: str, *, happened: bool) -> None:
+        """Note what became of an uncertain write."""
+        self.uncertain.discard(fingerprint)
+        if happened:
+            self.done.add(fingerprint)
+
 
 class Store(Protocol):
     """What a session needs of a store."""

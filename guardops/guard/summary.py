@@ -186,7 +186,6 @@ def run_ended(
     """Build the event of a run that is over; ``details`` are fields that only the caller knows."""
     who, state, ladder, counts = record.who, record.state, record.ladder, record.counts
     final, closed_with = _how_it_ended(ladder, outcome, answer)
-    mode = PolicyInForce(mode=state.policy.mode)
     event = RunEnded(
         job_type=who.job_type,
         outcome=final,
@@ -222,7 +221,7 @@ def run_ended(
         interventions=ladder.interventions[:MAX_INTERVENTIONS],
         last_steps=[_wire_step(step, who.started_at) for step in record.recent],
         limits=state.policy.limits_in_force(),
-        policy=mode,
+        policy=PolicyInForce(mode=state.policy.mode),
         truncated=_truncated(record),
         guard=GuardInfo(version=VERSION),
     )
