@@ -12,11 +12,11 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from guardops.guard.events import Action, PolicySource
+from guardops.guard.events import Action, PolicyInForce, PolicySource
 from guardops.tenants.access import Visible, visible
+from runs.ingest.rows import Detail
 from runs.models import Run
 from runs.pages.story import (
-    Detail,
     GuardLine,
     Limit,
     Line,
@@ -54,6 +54,7 @@ class Story:
     run: Run
     tenant: Tenant
     detail: Detail
+    unreadable: Sequence[str]
     title: str
     lines: Sequence[Line]
     limits: Sequence[Limit]
@@ -102,7 +103,8 @@ class Story:
 
     @property
     def policy_source(self) -> str:
-        return _POLICY_SOURCES[self.detail.policy.src]
+        policy = self.detail.policy or PolicyInForce()
+        return _POLICY_SOURCES[policy.src]
 
     @property
     def halt_detail(self) -> str:
@@ -139,7 +141,7 @@ def find_runs(seen: Visible, run_id: UUID, slug: str) -> list[tuple[Run, Tenant]
 
 def tell(run: Run, tenant: Tenant) -> Story:
     """Return everything on the run's page, in one more query: the runs of its task."""
-    detail = read_detail(run.detail)
+    detail, unreadable = read_detail(run.detail)
     task_id = run.root_task_id or str(run.run_id)
     in_task = Run.objects.for_tenants([tenant.pk]).of_task(task_id).without_detail()
     task_runs = list(in_task.order_by("started_at", "run_id")[: TASK_RUNS + 1])
@@ -147,6 +149,7 @@ def tell(run: Run, tenant: Tenant) -> Story:
         run=run,
         tenant=tenant,
         detail=detail,
+        unreadable=unreadable,
         title=headline(run),
         lines=timeline(detail, run.halt_reason or run.would_halt),
         limits=limits_in_force(run, detail),

@@ -17,6 +17,7 @@ import msgspec
 from guardops.guard import events
 from guardops.guard.events import Action, StepOutcome
 from guardops.guard.reasons import Reason
+from runs.ingest.rows import Detail
 from runs.reasons_text import clause
 
 if TYPE_CHECKING:
@@ -27,40 +28,17 @@ SHORT_ARGS = 100
 """How many characters of a step's arguments stand in its line; the rest opens beneath."""
 
 
-class Detail(msgspec.Struct, kw_only=True):
-    """A run's json column: the parts of ``run.ended`` that have no column of their own."""
-
-    sources: list[events.Source] = []
-    ledger: list[events.LedgerRow] = []
-    interventions: list[events.Intervention] = []
-    last_steps: list[events.Step] = []
-    limits: dict[str, Any] = {}
-    halt_detail: dict[str, Any] | None = None
-    first_reason: str | None = None
-    would_halt: events.WouldHalt | None = None
-    lineage: events.Lineage | None = None
-    policy: events.PolicyInForce = msgspec.field(default_factory=events.PolicyInForce)
-    task: events.Task = msgspec.field(default_factory=events.Task)
-    guard: events.GuardInfo = msgspec.field(default_factory=events.GuardInfo)
-    answer_by: events.AnswerBy = events.AnswerBy.AGENT
-    external_id: str | None = None
-    truncated: list[str] = []
-    attributes: dict[str, str] = {}
-    unreadable: list[str] = []
-    """Parts that this version cannot read; each has its default instead."""
-
-
-def read_detail(column: Mapping[str, Any]) -> Detail:
-    """Return the json column in types; a part that does not fit costs only itself."""
-    detail = Detail(unreadable=[])
+def read_detail(column: Mapping[str, Any]) -> tuple[Detail, list[str]]:
+    """Return the json column in types, and the parts that this version cannot read, which stay empty."""
+    detail, unreadable = Detail(), []
     for part in msgspec.structs.fields(Detail):
-        if part.name not in column or part.name == "unreadable":
+        if part.name not in column:
             continue
         try:
             setattr(detail, part.name, msgspec.convert(column[part.name], part.type, strict=False))
         except msgspec.ValidationError:
-            detail.unreadable.append(part.name)
-    return detail
+            unreadable.append(part.name)
+    return detail, unreadable
 
 
 @dataclass(frozen=True, slots=True)
