@@ -12,8 +12,9 @@ from .driving import NOW, drive
 
 
 def script(*turns: Turn, outcome: Outcome = Outcome.COMPLETED) -> Script:
-    for turn in turns:
-        yield turn
+    ahead = list(turns)
+    while ahead:
+        yield ahead.pop(0)
     return outcome
 
 
