@@ -36,7 +36,7 @@ def openapi() -> Response[bytes]:
 
 @route("/api/v1/docs", http_method=READ, status_code=HTTPStatus.OK, sync_to_thread=False)
 def docs() -> Response[str]:
-    return Response(_page(), media_type="text/html; charset=utf-8")
+    return Response(_page(), media_type="text/html")
 
 
 @route("/api/v1/docs.css", http_method=READ, status_code=HTTPStatus.OK, sync_to_thread=False)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 from litestar import Response, post
+from litestar.di import NamedDependency
 
 from guardops.guard.events import EventResult, EventsReply
 from guardops.tenants.choices import Scope
@@ -37,7 +38,7 @@ class Prepared(NamedTuple):
 
 
 @post("/api/v1/events", status_code=HTTPStatus.OK)
-async def post_events(request: AnyRequest, services: Services) -> Response[bytes]:
+async def post_events(request: AnyRequest, services: NamedDependency[Services]) -> Response[bytes]:
     try:
         reply = await _receive(request, services)
     except GuardOpsError:

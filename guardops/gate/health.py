@@ -8,6 +8,7 @@ from http import HTTPStatus
 from django.db import Error as DatabaseError
 from django.db import connection
 from litestar import HttpMethod, Response, route
+from litestar.di import NamedDependency
 
 from .problems import Refusal
 from .services import Services
@@ -22,7 +23,7 @@ def livez() -> Response[str]:
 
 
 @route("/readyz", http_method=READ, status_code=HTTPStatus.OK)
-async def readyz(services: Services) -> Response[str]:
+async def readyz(services: NamedDependency[Services]) -> Response[str]:
     if services.draining:
         raise Refusal("overloaded", "The gate is going down.")
     try:

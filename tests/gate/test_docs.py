@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from litestar.testing import TestClient
+
+from guardops.gate.app import make_app
+from guardops.gate.openapi import document
+from guardops.gate.problems import KINDS
+from guardops.guard.events import RunEnded
+
+Gate = TestClient[Any]
+UNLISTED = {"/api/v1/docs.css", "/healthz"}
+
+
+def test_document_lists_every_route(gate: Gate) -> None:
+    routes = {(route.path, method) for route in make_app().routes for method in route.methods}
+    listed = {(path, method.upper()) for path, item in document()["paths"].items() for method in item}
+    served = {
+        (path, method)
+        for path, method in routes
+        if method not in {"HEAD", "OPTIONS"} and path not in UNLISTED
+    }
+    assert listed == served
+    assert gate.get("/api/v1/openapi.json").json() == document()
+
+
+def test_document_names_every_field_of_an_event() -> None:
+    schema = document()["components"]["schemas"]["RunEnded"]
+    assert set(schema["properties"]) == {"type", *RunEnded.__struct_fields__}
+    assert set(schema["required"]) >= {"type", "job_type", "outcome", "started_at", "ended_at"}
+
+
+def test_every_reference_resolves() -> None:
+    text = str(document())
+    names = set(re.findall(r"#/components/schemas/(\w+)", text))
+    assert names <= set(document()["components"]["schemas"])
+
+
+def test_document_is_openapi() -> None:
+    import schemathesis
+
+    schema = schemathesis.openapi.from_dict(document())
+    assert {operation.ok().label for operation in schema.get_all_operations()} == {
+        "POST /api/v1/events",
+        "GET /api/v1/openapi.json",
+        "GET /api/v1/docs",
+        "GET /livez",
+        "GET /readyz",
+    }
+
+
+def test_page_shows_every_problem_and_loads_its_own_style_only(gate: Gate) -> None:
+    response = gate.get("/api/v1/docs")
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert all(f'<tr id="{code}">' in response.text for code in KINDS)
+    assert "<script" not in response.text
+    assert re.findall(r'(?:src|href)="([^"]+)"', response.text) == [
+        "/api/v1/docs.css",
+        "/api/v1/openapi.json",
+    ]
+    assert gate.get("/api/v1/docs.css").headers["content-type"].startswith("text/css")
+    assert response.headers["content-security-policy"].startswith("default-src 'none'")
