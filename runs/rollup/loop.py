@@ -29,7 +29,7 @@ class _Told:
     waiting_since: datetime | None = None
 
 
-def fold_until(stop: Event, clock: Callable[[], datetime]) -> None:
+def fold_until(stop: Event, clock: Callable[[], datetime], *, interval_s: float = INTERVAL_S) -> None:
     """Tick until ``stop`` is set. A database that is away is waited for; ForeignCluster ends the loop."""
     told = _Told(clock() - SAY_EVERY)
     while not stop.is_set():
@@ -40,7 +40,7 @@ def fold_until(stop: Event, clock: Callable[[], datetime]) -> None:
             connection.close()
             log.warning("fold.database_away", error=str(error).strip())
             report = FoldReport()
-        stop.wait(0 if report.more else INTERVAL_S)
+        stop.wait(0 if report.more else interval_s)
     connection.close()
 
 
