@@ -171,7 +171,11 @@ class Installation:
 
     def _environment(self, name: str) -> dict[str, str]:
         hosts = {"127.0.0.1", "localhost", "[::1]", self.options.host, socket.gethostname()}
-        defaults = {"GUARDOPS_HOSTS": ",".join(sorted(hosts)), "GUARDOPS_LOG": "text"}
+        defaults = {
+            "GUARDOPS_HOSTS": ",".join(sorted(hosts)),
+            "GUARDOPS_LOG": "text",
+            "GUARDOPS_LOG_LEVEL": "WARNING",
+        }
         return {
             **defaults,
             **os.environ,

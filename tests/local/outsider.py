@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-_NO_PACKAGE = shutil.ignore_patterns("__pycache__", "playwright", "mypy*", "ruff*")
-_NO_SOURCE = shutil.ignore_patterns(
-    "__pycache__", "test", "tests", "idlelib", "*-packages", ".git", ".venv", ".guardops"
-)
+_NO_PACKAGE = shutil.ignore_patterns("playwright", "mypy*", "ruff*")
+_NO_SOURCE = shutil.ignore_patterns("test", "tests", "idlelib", "*-packages", ".git", ".venv", ".guardops")
 
 
 class Outsider:
