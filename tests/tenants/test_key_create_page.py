@@ -125,6 +125,14 @@ def test_bad_input_gets_an_error_on_the_page(client: Client, cast: Cast, wrong: 
     assert not ApiKey.objects.exists()
 
 
+def test_an_error_is_tied_to_its_field(client: Client, cast: Cast) -> None:
+    client.force_login(cast.admin)
+    text = client.post(URL, form(cast, name="", tenants=[])).content.decode()
+    for name in ("name", "tenants"):
+        assert f'id="id_{name}_error"' in text
+        assert re.search(rf'aria-describedby="[^"]*\bid_{name}_error\b', text)
+
+
 def test_a_link_may_choose_the_tenant(client: Client, cast: Cast) -> None:
     client.force_login(cast.organisation_admin)
     text = client.get(URL, {"tenant": "support"}).content.decode()
