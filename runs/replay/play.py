@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from guardops.guard.events import Outcome, RunEnded
-from guardops.guard.policy import Policy
+from guardops.guard.policy import DEFAULT_TOOL, Policy
+from guardops.guard.results import is_empty
 from guardops.guard.scenarios.driver import Clock, Driver, Stop
 from guardops.guard.scenarios.script import Move, Script, Seen, Turn
 from guardops.guard.session import Guard
@@ -130,7 +131,12 @@ def _attributes(trace: Trace) -> dict[str, str]:
 def _brings_news(after: list[Call], before: list[Call]) -> bool:
     """Whether any later call succeeded with something in it that no earlier call had brought."""
     known = {call.result_identity for call in before}
-    return any(not call.error and call.result_len and call.result_identity not in known for call in after)
+    return any(not _is_bare(call) and call.result_identity not in known for call in after)
+
+
+def _is_bare(call: Call) -> bool:
+    """Whether a call failed, or brought nothing by the guard's own rule."""
+    return call.error or is_empty(call.result, DEFAULT_TOOL)
 
 
 def _no_jitter() -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from django.db import Error as DatabaseFault
 
 from guardops.guard.policy import Policy, PolicyError
 from runs.replay.account import make_key
@@ -50,8 +51,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        until: datetime = options["until"] or window_end(datetime.now(UTC))
+        now = datetime.now(UTC)
+        until: datetime = options["until"] or window_end(now)
         until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        if until > now:
+            raise CommandError(f"--until {until.isoformat()} lies in the future.")
         try:
             traces = list(read_traces(options["file"]))
             overrides = read_json_object(options["tools"]) if options["tools"] else {}
@@ -66,7 +70,8 @@ class Command(BaseCommand):
             self._send(runs, len(traces), **options)
             self.stdout.write(f"Sent again with --until {until.isoformat()} the runs have the same ids.")
         if options["report"]:
-            self.stdout.write("\n".join(report.lines()))
+            out = self.stderr if options["json"] else self.stdout
+            out.write("\n".join(report.lines()))
 
     def _print(self, runs: Iterator[Played], *, as_json: bool) -> None:
         stopped = total = 0
@@ -87,7 +92,7 @@ class Command(BaseCommand):
             key = key or make_key(tenant, name="replay", now=datetime.now(UTC), say=self.stdout.write)
             with Sender(url, key) as sender:
                 tally = sender.send((run.event for run in runs), progress.advance)
-        except (SendFailed, ValidationError) as error:
+        except (SendFailed, ValidationError, DatabaseFault) as error:
             raise CommandError(str(error)) from error
         finally:
             progress.close()

@@ -94,6 +94,7 @@ def test_a_run_that_is_not_stopped_has_no_stop_in_its_line() -> None:
         ([call("b", "other")], True),
         ([call("b", "found")], False),
         ([call("b", "")], False),
+        ([call("b", "[]", result_len=2, result_excerpt="[]")], False),
         ([call("b", error="no such thing")], False),
         ([], False),
     ],
