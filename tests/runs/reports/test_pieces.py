@@ -1,8 +1,13 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import itertools
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runs.choices import Grain
+from runs.reports.metrics import GRAIN_LENGTH
 from runs.reports.pieces import Piece, joined, pieces_of
 
 Q, H, D = Grain.QUARTER, Grain.HOUR, Grain.DAY
@@ -44,3 +49,30 @@ def test_neighbours_of_one_grain_are_read_as_one() -> None:
     days = [Piece(D, at(1), at(2)), Piece(D, at(2), at(3)), Piece(H, at(3), at(3, 1)), Piece(D, at(4), at(5))]
 
     assert joined(days) == [Piece(D, at(1), at(3)), *days[2:]]
+
+
+@given(
+    start=st.integers(0, 2_000),
+    length=st.integers(1, 2_000),
+    hours=st.integers(0, 900),
+    days=st.integers(0, 40),
+)
+def test_any_window_is_filled_once_by_whole_rows_that_exist(
+    start: int, length: int, hours: int, days: int
+) -> None:
+    begin, quarter = at(1), timedelta(minutes=15)
+    window = begin + start * quarter, begin + (start + length) * quarter
+    limits = {
+        H: begin + timedelta(hours=hours),
+        D: begin + timedelta(days=days),
+        Q: datetime.max.replace(tzinfo=UTC),
+    }
+
+    found = pieces_of(*window, hours_to=limits[H], days_to=limits[D])
+
+    assert (found[0].start, found[-1].end) == window
+    assert all(left.end == right.start for left, right in itertools.pairwise(found))
+    for piece in found:
+        assert piece.start < piece.end <= limits[piece.grain]
+        assert (piece.start - begin) % GRAIN_LENGTH[piece.grain] == timedelta()
+        assert (piece.end - begin) % GRAIN_LENGTH[piece.grain] == timedelta()
