@@ -63,11 +63,10 @@ def test_a_key_is_made_shown_once_and_revoked(
 def test_going_back_does_not_show_the_key_again(desk: Desks, tenant: Tenant, person: User) -> None:
     at = desk(person)
     at.open("/settings/keys/new/")
-    plain = make_key(at.page, "workers")
+    make_key(at.page, "workers")
     at.page.get_by_role("link", name="I have copied it").click()
     with pytest.raises(Error, match="ERR_CACHE_MISS"):
-        at.page.go_back()
-    assert plain not in at.page.content()
+        at.page.go_back()  # the browser has no copy of the page that showed it
     assert ApiKey.objects.count() == 1
 
 
