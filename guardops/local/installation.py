@@ -57,10 +57,10 @@ class Installation:
 
     def run(self) -> None:
         """Start everything, stay until asked to stop, stop everything."""
-        handlers = {
-            signum: signal.signal(signum, self.supervisor.request_stop)
-            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        }
+        signums = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` wants us to outlive the terminal
+            signums.append(signal.SIGHUP)
+        handlers = {signum: signal.signal(signum, self.supervisor.request_stop) for signum in signums}
         try:
             self._start()
             self.supervisor.run()

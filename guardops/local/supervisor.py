@@ -21,9 +21,11 @@ from guardops.local.processes import signal_group, spawn, started_at
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _STEADY_SECONDS = 60.0  # a child that lived this long starts afresh in the count of its falls
+_SILENCE_SECONDS = 3.0
 _SAME_REQUEST_SECONDS = 1.0
 _QUICK_GRACE = 0.5
 _TICK = 0.1
+_WELL = "exit code 0"
 
 
 def _always() -> bool:
@@ -67,6 +69,7 @@ class Supervisor:
         self.children: list[Child] = []
         self.stopping = False
         self._asked = 0.0
+        self._spoke = 0.0
         self._show = show
         self._changed = changed
         self._pipes = selectors.DefaultSelector()
@@ -81,9 +84,7 @@ class Supervisor:
         """Wait until a child answers; it must not fall before it does."""
         deadline = time.monotonic() + seconds
         while not child.is_ready():
-            self._pump(_TICK / 2)
-            if self.stopping:
-                raise Stopped
+            self._wait_a_little(child)
             if not child.is_alive:
                 self._tell(child)
                 raise LocalError(f"{child.name} ended while starting ({_ending(child)}); see above.")
@@ -94,11 +95,11 @@ class Supervisor:
     def run_once(self, child: Child) -> None:
         """Run a child that ends by itself and must succeed."""
         self._launch(child)
-        while child.is_alive:
-            self._pump(_TICK / 2)
-            if self.stopping:
-                self._end([child])
-                raise Stopped
+        try:
+            while child.is_alive:
+                self._wait_a_little(child)
+        finally:
+            self._end([child])
         self._pump(0)
         if child.process and child.process.returncode != 0:
             raise LocalError(f"{child.name} failed ({_ending(child)}); see above.")
@@ -173,7 +174,7 @@ class Supervisor:
         ending, child.process = _ending(child), None
         if not child.restarted:
             self.children.remove(child)
-            self._show(child.name, f"ended ({ending})")
+            self._show(child.name, "done" if ending == _WELL else f"ended ({ending})")
             return
         child.falls = 0 if now - child.born > _STEADY_SECONDS else child.falls + 1
         pause = min(_FIRST_PAUSE * 2 ** max(child.falls - 1, 0), _LONGEST_PAUSE)
@@ -195,6 +196,15 @@ class Supervisor:
         for child in children:
             if child.process:
                 signal_group(child.process.pid, signal.SIGKILL)
+
+    def _wait_a_little(self, child: Child) -> None:
+        self._pump(_TICK / 2)
+        now = time.monotonic()
+        if now - max(self._spoke, child.born) > _SILENCE_SECONDS:
+            self._spoke = now
+            self._show(child.name, "still at it")
+        if self.stopping:
+            raise Stopped
 
     def _pump(self, seconds: float) -> None:
         """Show what the children have said, waiting up to ``seconds`` for something."""
