@@ -65,9 +65,9 @@ class Cell(tables.Column):
 class RunTable(tables.Table):
     """Ended runs. ``tenants`` gives the tenant of each row by its id."""
 
-    at = Cell("Ended", sortable=True)
+    at = Cell("Ended", kind="nowrap", sortable=True)
     job_type = Cell("Job type")
-    tenant_id = Cell("Tenant")
+    tenant_id = Cell("Tenant", kind="nowrap")
     outcome = Cell("Outcome")
     halt_reason = Cell("Halt reason", kind="span", hollow=lambda run: not run.halt_reason)
     steps = Cell("Steps", kind="num", sortable=True)
