@@ -4,7 +4,7 @@
   const YEAR = 31536000;
   const setCookie = (name, value) => {
     const life = value ? YEAR : 0;
-    document.cookie = `${name}=${encodeURIComponent(value)}; Path=/; Max-Age=${life}; SameSite=Lax`;
+    document.cookie = `${name}=${value}; Path=/; Max-Age=${life}; SameSite=Lax`;
   };
   const press = (group, button) => {
     for (const other of group.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
@@ -58,6 +58,13 @@
     setTimeout(() => { label.textContent = "Copy"; }, 2000);
   });
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+
+  // A filter that is not set stays out of the address.
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (!event.detail.elt.matches("form.filters")) return;
+    const { parameters } = event.detail;
+    for (const name of Object.keys(parameters)) if (parameters[name] === "") delete parameters[name];
+  });
 
   // Live refresh: no polls from a hidden page, a lost focus is put back, a failing poll is said.
   const isPoll = (detail) => Boolean(detail.elt?.matches?.("[data-poll]"));

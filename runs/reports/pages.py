@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from .metrics import Overview
 
 
+NO_RUNS = "none"
+
+
 class PageRequest(HtmxRequest):
     """What LoginRequiredMiddleware lets through."""
 
@@ -50,14 +53,13 @@ def overview(request: PageRequest) -> HttpResponse:
     except (NotAsked, WindowError) as problem:
         return render(request, "400.html", {"problem": str(problem)}, status=400)
     found = read_overview(asked.scope, asked.window, now=now, steps_job=asked.steps_job)
-    context = {"asked": asked, "as_of": found.as_of.at, "version": _version(found)}
-    context["filters"] = filters_of(asked, seen, found)
-    fragment = wants_fragment(request)
-    if fragment and request.GET.get("seen") == context["version"]:
-        # Nothing changed since the last poll: only the clock moves.
+    fragment, version, shown = wants_fragment(request), _version(found), request.GET.get("seen")
+    context = {"asked": asked, "as_of": found.as_of.at, "poll": asked.links.page(seen=version)}
+    if fragment and shown == version:  # nothing changed since the last poll: only the clock moves
         return reswap(render(request, "_as_of.html", context), "none")
-    if fragment and found.any_runs and "first" in request.GET:
+    if fragment and shown == NO_RUNS:  # the first run arrived
         return HttpResponseClientRefresh()
+    context["filters"] = filters_of(asked, seen, found)
     if found.any_runs:
         context |= panels(found, asked, now)
     else:
@@ -83,9 +85,12 @@ def panels(found: Overview, asked: Asked, now: datetime) -> dict[str, Any]:
 
 
 def _version(found: Overview) -> str:
-    """Name what is shown, so that a poll that would show the same costs neither drawing nor swapping it.
+    """Name what is shown, or ``NO_RUNS`` before the first one.
 
-    The minute is in it because the panels say how much of the last bar has passed.
+    A poll that would show the same costs neither drawing nor swapping it. The minute is in the name because the
+    panels say how much of the last bar has passed.
     """
+    if not found.any_runs:
+        return NO_RUNS
     as_of = replace(found.as_of, at=found.as_of.at.replace(second=0, microsecond=0))
     return blake2b(repr(replace(found, as_of=as_of)).encode(), digest_size=9).hexdigest()

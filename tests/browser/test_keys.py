@@ -19,6 +19,7 @@ def make_key(page: Page, name: str) -> str:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Acme").check()
     page.get_by_role("button", name="Create the key").click()
+    page.get_by_role("heading", name="Key created").wait_for()
     found = PLAIN.search(page.locator("main").inner_text())
     assert found is not None
     return found[0]
@@ -35,12 +36,13 @@ def test_every_step_is_accessible(desk: Desks, tenant: Tenant, person: User, loo
     at.open("/settings/keys/new/")
     at.page.locator("main form").evaluate("form => form.noValidate = true")
     at.page.get_by_role("button", name="Create the key").click()
-    assert at.page.get_by_role("alert").filter(has_text="Nothing was made").is_visible()
+    at.page.get_by_role("alert").filter(has_text="Nothing was made").wait_for()
     assert_fine(at)
     make_key(at.page, "workers")
     assert_fine(at)
     at.page.get_by_role("link", name="I have copied it").click()
     at.page.get_by_role("link", name="Revoke workers").click()
+    at.page.get_by_role("button", name="Revoke the key").wait_for()
     assert_fine(at)
 
 
@@ -53,10 +55,11 @@ def test_a_key_is_made_shown_once_and_revoked(
     at.page.get_by_role("link", name="Create the first key").click()
     plain = make_key(at.page, "workers")
     at.page.get_by_role("link", name="I have copied it").click()
+    at.page.get_by_role("heading", name="Keys of your tenants").wait_for()
     assert plain not in at.page.content()
     at.page.get_by_role("link", name="Revoke workers").click()
     at.page.get_by_role("button", name="Revoke the key").click()
-    assert at.page.get_by_role("cell", name="Revoked").is_visible()
+    at.page.get_by_role("cell", name="Revoked").wait_for()
     assert ApiKey.objects.get(name="workers").revoked_at is not None
 
 
@@ -65,6 +68,7 @@ def test_going_back_does_not_show_the_key_again(desk: Desks, tenant: Tenant, per
     at.open("/settings/keys/new/")
     make_key(at.page, "workers")
     at.page.get_by_role("link", name="I have copied it").click()
+    at.page.get_by_role("heading", name="Keys of your tenants").wait_for()
     with pytest.raises(Error, match="ERR_CACHE_MISS"):
         at.page.go_back()  # the browser has no copy of the page that showed it
     assert ApiKey.objects.count() == 1

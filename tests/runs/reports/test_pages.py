@@ -129,8 +129,7 @@ def test_poll_without_news_moves_only_the_clock(tenant: Tenant, now: datetime) -
     insert_random(tenant, now, 20)
     client = signed_in(make_member(tenant))
     window = {"from": (now - timedelta(hours=3)).isoformat(), "to": now.isoformat()}
-    version = client.get("/", window).context["version"]
-    same = client.get("/", {**window, "seen": version}, headers=HTMX)
+    same = client.get(client.get("/", window).context["poll"], headers=HTMX)
 
     assert same["HX-Reswap"] == "none"
     assert 'id="as-of"' in html_of(same)
@@ -140,9 +139,9 @@ def test_poll_without_news_moves_only_the_clock(tenant: Tenant, now: datetime) -
 def test_poll_with_news_brings_the_panels(tenant: Tenant, now: datetime) -> None:
     insert_random(tenant, now, 20)
     client = signed_in(make_member(tenant))
-    version = client.get("/").context["version"]
+    poll = client.get("/").context["poll"]
     insert_rows([make_row(now, tenant_id=tenant.pk)])
-    news = client.get("/", {"seen": version}, headers=HTMX)
+    news = client.get(poll, headers=HTMX)
 
     assert "HX-Reswap" not in news
     assert 'id="halts"' in html_of(news)
@@ -234,10 +233,11 @@ def test_first_step_is_done_with_a_key_in_force(tenant: Tenant, now: datetime) -
 
 def test_first_run_turns_first_steps_into_the_overview(tenant: Tenant, now: datetime) -> None:
     client = signed_in(make_member(tenant))
-    assert "HX-Refresh" not in client.get("/", {"first": "1"}, headers=HTMX)
+    poll = client.get("/").context["poll"]
+    assert "HX-Refresh" not in client.get(poll, headers=HTMX)
     insert_rows([make_row(now, tenant_id=tenant.pk)])
 
-    assert client.get("/", {"first": "1"}, headers=HTMX)["HX-Refresh"] == "true"
+    assert client.get(poll, headers=HTMX)["HX-Refresh"] == "true"
 
 
 def test_snippet_beside_an_agent_runs_and_sends_its_run(

@@ -1,0 +1,117 @@
+"""What holds on every page: axe finds nothing, nothing scrolls sideways, no policy is broken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+
+from guardops.tenants.models import Tenant, User
+from runs.models import Run
+from tests.browser.conftest import Desk, Desks, Look
+from tests.browser.seeds import insert_day
+
+WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+PAGES: dict[str, Callable[[Tenant], str]] = {
+    "overview": lambda _: "/",
+    "overview-tables": lambda _: "/?halts=table&steps=table&range=7d",
+    "overview-none": lambda _: "/?range=1h&job=nothing",
+    "runs": lambda _: "/runs/",
+    "runs-none": lambda _: "/runs/?job=nothing",
+    "run": lambda tenant: run_of(tenant),
+    "keys": lambda _: reverse("tenants:keys"),
+    "key-create": lambda _: reverse("tenants:key-create"),
+    "not-found": lambda _: "/nowhere/",
+    "nonsense": lambda _: "/?range=3y",
+}
+
+
+def run_of(tenant: Tenant) -> str:
+    stopped = Run.objects.filter(tenant_id=tenant.pk).exclude(halt_reason="").first()
+    assert stopped is not None
+    return reverse("runs:detail", args=[stopped.run_id])
+
+
+def faults(desk: Desk) -> list[str]:
+    """Return what axe finds, each as ``rule: element``."""
+    found = Axe().run(desk.page, options=WCAG).response["violations"]
+    return [f"{fault['id']}: {node['html'][:160]}" for fault in found for node in fault["nodes"]]
+
+
+def complaints(desk: Desk) -> list[str]:
+    """Return what pages complained of, but for the answer 404 or 400 that a page was opened for."""
+    return [text for text in desk.complaints if not re.search("status of 40[04]", text)]
+
+
+@pytest.fixture
+def seeded(tenant: Tenant) -> Tenant:
+    insert_day(tenant)
+    return tenant
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_accessible_and_keeps_to_the_policy(
+    desk: Desks, seeded: Tenant, person: User, look: Look, name: str
+) -> None:
+    at = desk(person, look)
+    at.open(PAGES[name](seeded))
+
+    assert faults(at) == []
+    assert at.sideways_scroll() == 0
+    assert complaints(at) == []
+
+
+def test_empty_overview_is_accessible(desk: Desks, tenant: Tenant, person: User, look: Look) -> None:
+    at = desk(person, look)
+    at.open("/")
+
+    assert faults(at) == []
+    assert at.sideways_scroll() == 0
+    assert at.complaints == []
+
+
+def test_login_is_accessible(desk: Desks, tenant: Tenant, look: Look) -> None:
+    at = desk(None, look)
+    at.open("/login/")
+
+    assert faults(at) == []
+    assert at.sideways_scroll() == 0
+    assert at.complaints == []
+
+
+def test_open_menu_is_accessible(desk: Desks, seeded: Tenant, person: User, look: Look) -> None:
+    at = desk(person, look)
+    at.open("/").locator(".nav .menu summary").click()
+
+    assert faults(at) == []
+    assert at.page.get_by_role("button", name="Sign out").bounding_box() is not None
+
+
+@pytest.mark.parametrize("width", [320, 721, 940, 1181])
+@pytest.mark.parametrize("name", ["overview", "overview-tables", "runs", "run"])
+def test_page_reflows_without_scrolling_sideways(
+    desk: Desks, seeded: Tenant, person: User, name: str, width: int
+) -> None:
+    at = desk(person, Look("light", width))
+    at.open(PAGES[name](seeded))
+
+    assert at.sideways_scroll() == 0
+
+
+@pytest.mark.parametrize("name", ["overview", "runs", "run"])
+def test_targets_are_large_enough_for_a_finger(desk: Desks, seeded: Tenant, person: User, name: str) -> None:
+    at = desk(person, Look("light", 360))
+    at.open(PAGES[name](seeded))
+    small = at.page.evaluate(
+        """() => [...document.querySelectorAll('button, select, summary, .btn, .seg > *, .nav-link')]
+            .filter(element => element.checkVisibility())
+            .map(element => [element.outerHTML.slice(0, 80), element.getBoundingClientRect()])
+            .filter(([, box]) => box.height > 0 && (box.height < 24 || box.width < 24))
+            .map(([html]) => html)"""
+    )
+
+    assert small == []
