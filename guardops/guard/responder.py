@@ -67,6 +67,8 @@ class Responder:
             self._batch = batch
             self._counts.refusals_told += 1
             action = self.ladder.refuse(reason, step, self._counts.refusals_told, again=again)
+            if action is self.ladder.standing:
+                reason = known(self.ladder.reason) or reason  # the refusal limit has its own
         message = text or ladder.message(reason, tool, trip.count, trip.detail)
         shared = leader if leader and call is not None and not call.spec.writes else None
         return Check(action, reason, message=message, leader=shared)
