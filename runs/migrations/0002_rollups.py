@@ -61,52 +61,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="HaltCount",
-            fields=[
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "tenant_id",
-                        "cut",
-                        "grain",
-                        "job_type",
-                        "release",
-                        "at",
-                        "reason",
-                        blank=True,
-                        editable=False,
-                        primary_key=True,
-                        serialize=False,
-                    ),
-                ),
-                ("tenant_id", models.IntegerField()),
-                (
-                    "cut",
-                    models.SmallIntegerField(
-                        choices=[
-                            (0, "all runs"),
-                            (1, "a job type"),
-                            (2, "a release"),
-                            (3, "a job type and a release"),
-                        ]
-                    ),
-                ),
-                ("grain", models.SmallIntegerField(choices=[(0, "quarter-hour"), (1, "hour"), (2, "day")])),
-                ("at", models.DateTimeField()),
-                ("job_type", models.TextField(blank=True, db_collation="C", default="")),
-                ("release", models.TextField(blank=True, db_collation="C", default="")),
-                ("reason", models.TextField(blank=True, db_collation="C", default="")),
-                ("stopped", models.IntegerField(default=0)),
-                ("cost", models.DecimalField(decimal_places=6, default=0, max_digits=30)),
-            ],
-            options={
-                "db_table": "halt_count",
-                "indexes": [
-                    django.contrib.postgres.indexes.BrinIndex(models.F("at"), name="halt_count_at_brin")
-                ],
-            },
-        ),
-        migrations.CreateModel(
             name="Histogram",
             fields=[
                 (
@@ -229,6 +183,20 @@ class Migration(migrations.Migration):
                 ("cost_failed", models.DecimalField(decimal_places=6, default=0, max_digits=30)),
                 ("repeated_cost", models.DecimalField(decimal_places=6, default=0, max_digits=30)),
                 ("loop_cost", models.DecimalField(decimal_places=6, default=0, max_digits=30)),
+                (
+                    "reasons",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(blank=True, db_collation="C", default=""),
+                        default=list,
+                        size=None,
+                    ),
+                ),
+                (
+                    "reasons_runs",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.IntegerField(), default=list, size=None
+                    ),
+                ),
             ],
             options={
                 "db_table": "rollup",
@@ -238,7 +206,6 @@ class Migration(migrations.Migration):
         # The rows of the quarter-hour in progress are updated every second: room on the page keeps that in place.
         migrations.RunSQL(
             "ALTER TABLE rollup SET (fillfactor = 80);"
-            "ALTER TABLE halt_count SET (fillfactor = 80);"
             "ALTER TABLE histogram SET (fillfactor = 70);"
             "ALTER TABLE source_day SET (fillfactor = 80);",
             migrations.RunSQL.noop,

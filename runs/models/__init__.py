@@ -1,10 +1,9 @@
-from .rollup import FoldState, HaltCount, Histogram, IngestSpan, Rollup, SourceDay
+from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
 from .run import ExternalRun, Run, RunSource, TaskCompletion
 
 __all__ = [
     "ExternalRun",
     "FoldState",
-    "HaltCount",
     "Histogram",
     "IngestSpan",
     "Rollup",

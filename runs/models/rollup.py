@@ -1,9 +1,9 @@
 """What the pages read: counts by time, written by fold alone (`runs.rollup`).
 
-A row counts what was placed in [at, at + grain). Each is kept under its tenant and under tenant 0, which is all
-tenants and reachable only for operators, and in the four cuts of job type and release, so that every filter is
-an equality on the key. Quarter-hours are written as runs come; hours and days are copies of them, made when they
-close (`FoldState.hours_to`, ``days_to``) and kept up from then on.
+A row counts what was placed in [at, at + grain). Each is kept under its tenant and under tenant 0, which is
+all tenants and reachable only for operators, and in the four cuts of job type and release, so that every
+filter is an equality on the key. Quarter-hours are written as runs come; hours and days are copies of them, made
+when they close (`FoldState.hours_to`, ``days_to``) and kept up from then on.
 
 Sums of money and tokens are wide on purpose: no sum of rows that ingest accepts may stop fold.
 """
@@ -14,7 +14,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
-from ..choices import Cut, Grain
+from runs.choices import Cut, Grain
 
 
 def money() -> models.DecimalField:
@@ -30,7 +30,7 @@ def text() -> models.TextField:
 
 
 class Rollup(models.Model):
-    """Everything a tile or the chart of halts shows, in one row (`runs.reports.metrics.Counts`)."""
+    """Everything a tile or the chart of halts shows, in one row: the counts of `runs.rollup.projection`."""
 
     pk = models.CompositePrimaryKey("tenant_id", "cut", "grain", "job_type", "release", "at")
     tenant_id = models.IntegerField()
@@ -65,36 +65,20 @@ class Rollup(models.Model):
     cost_failed = money()
     repeated_cost = money()  # attempts from the second on
     loop_cost = money()
+    # Stopped runs by reason, ascending: the canonical code, or "other" for every code the catalogue lacks.
+    reasons = ArrayField(text(), default=list)
+    reasons_runs = ArrayField(models.IntegerField(), default=list)
 
     class Meta:
         db_table = "rollup"
         indexes = [BrinIndex("at", name="rollup_at_brin")]  # making hours and days of what just closed
 
 
-class HaltCount(models.Model):
-    """Stopped runs by reason: the canonical code, or ``other`` for every code that the catalogue lacks."""
-
-    pk = models.CompositePrimaryKey("tenant_id", "cut", "grain", "job_type", "release", "at", "reason")
-    tenant_id = models.IntegerField()
-    cut = models.SmallIntegerField(choices=Cut)
-    grain = models.SmallIntegerField(choices=Grain)
-    at = models.DateTimeField()
-    job_type = text()
-    release = text()
-    reason = text()
-    stopped = count()
-    cost = money()
-
-    class Meta:
-        db_table = "halt_count"
-        indexes = [BrinIndex("at", name="halt_count_at_brin")]
-
-
 class Histogram(models.Model):
     """Completed, answered tasks of one job type by their steps (exact) and duration (buckets).
 
     ``steps`` and ``durations`` hold the values that occur, in ascending order, and ``steps_tasks`` and
-    ``durations_tasks`` how many tasks had each; one row a unit of steps, which are never pooled. One row a cell
+    ``durations_tasks`` how many tasks had each; one row a unit of steps, which are never pooled. A row a cell
     rather than one a value: an upsert of a cell costs the same, and there are thirty times fewer.
     """
 
@@ -144,7 +128,7 @@ class SourceDay(models.Model):
 
 
 class IngestSpan(models.Model):
-    """Which run ids a transaction wrote, so that fold and the tail prune partitions; fold deletes what it counted."""
+    """Which run ids a transaction wrote, so that fold and the tail prune partitions; fold deletes them."""
 
     pk = models.CompositePrimaryKey("mark", "tenant_id")
     mark = models.BigIntegerField()

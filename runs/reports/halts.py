@@ -13,12 +13,12 @@ from .pieces import FROM_PIECES, parameters
 from .reading import Reading
 
 _BY_REASON = f"""\
-SELECT r.reason, sum(r.stopped)::bigint FROM {FROM_PIECES}
+SELECT u.reason, sum(u.runs)::bigint FROM {FROM_PIECES}
 CROSS JOIN LATERAL (
-    SELECT reason, stopped FROM halt_count
+    SELECT reasons, reasons_runs FROM rollup
     WHERE tenant_id = ANY(%(tenant_ids)s) AND cut = %(cut)s AND grain = p.grain
         AND job_type = %(job_type)s AND release = %(release)s AND at >= p.start AND at < p.until OFFSET 0
-) AS r GROUP BY 1"""
+) AS r CROSS JOIN LATERAL unnest(r.reasons, r.reasons_runs) AS u(reason, runs) GROUP BY 1"""
 
 
 def read_halts(
@@ -71,7 +71,7 @@ def stopped_by_reason(reading: Reading) -> dict[str, int]:
             _BY_REASON, parameters(pieces) | reading.cut(job_type=scope.job_type, release=scope.release)
         )
         found.update(reading.cursor.fetchall())
-    for cell in reading.in_scope(reading.tail.halts):
-        if window.start <= cell["at"] < window.end:
+    for cell in reading.in_scope(reading.tail.counts):
+        if cell["reason"] and window.start <= cell["at"] < window.end:
             found[cell["reason"]] = found.get(cell["reason"], 0) + cell["stopped"]
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

@@ -56,8 +56,6 @@ COUNTS: dict[str, str] = {
 }
 """Columns of a roll-up's row, and how each is counted from runs."""
 
-HALTS: dict[str, str] = {"stopped": "count(*)::int", "cost": "sum(cost)"}
-
 
 def every(minutes: int, column: str = "at") -> str:
     """Return the start of the UTC slot of so many minutes that ``column`` lies in."""
@@ -68,19 +66,10 @@ _CELL = f"tenant_id, {every(15)} AS at, job_type, release"
 
 
 def counts(where: str) -> str:
-    """Return a cell's ``COUNTS``."""
+    """Return a cell's ``COUNTS`` by ``reason``, which is empty for runs that no guard stopped."""
     sums = ", ".join(f"{expression} AS {name}" for name, expression in COUNTS.items())
-    return f"SELECT {_CELL}, {sums} FROM run WHERE {where} GROUP BY 1, 2, 3, 4"
-
-
-def halts(where: str) -> str:
-    """Return a cell's stopped runs by ``reason``."""
-    sums = ", ".join(f"{expression} AS {name}" for name, expression in HALTS.items())
     reason = "CASE family WHEN 'other' THEN 'other' ELSE halt_reason END AS reason"
-    return (
-        f"SELECT {_CELL}, {reason}, {sums} FROM run"
-        f" WHERE halt_reason <> '' AND {where} GROUP BY 1, 2, 3, 4, 5"
-    )
+    return f"SELECT {_CELL}, {reason}, {sums} FROM run WHERE {where} GROUP BY 1, 2, 3, 4, 5"
 
 
 def values(where: str) -> str:

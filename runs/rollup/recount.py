@@ -8,14 +8,13 @@ from typing import Any
 from django.db import connection, transaction
 
 from . import projection
-from .projection import COUNTS, HALTS
-from .spread import ARRAYS, HALT_KEY, HISTOGRAM_KEY, KEY, halt_rows, histogram_rows, rollup_rows
+from .projection import COUNTS
+from .spread import ARRAYS, HISTOGRAM_KEY, KEY, REASONS, histogram_rows, rollup_rows
 from .state import State
 
 _COUNTED = "ingest_mark < %(last)s"
 _TABLES = {
-    "rollup": ((*KEY, *COUNTS), rollup_rows(_COUNTED)),
-    "halt_count": ((*HALT_KEY, *HALTS), halt_rows(_COUNTED)),
+    "rollup": ((*KEY, *COUNTS, *REASONS), rollup_rows(_COUNTED)),
     "histogram": ((*HISTOGRAM_KEY, "tasks", "near_cap", "cap", *ARRAYS), histogram_rows(_COUNTED)),
 }
 _SOURCES = ("stopped", "completed", "calls", "cost")

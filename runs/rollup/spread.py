@@ -5,12 +5,12 @@ from __future__ import annotations
 from runs.choices import Cut, Grain
 
 from . import projection
-from .projection import COUNTS, HALTS, every
+from .projection import COUNTS, every
 
 MINUTES = {Grain.QUARTER: 15, Grain.HOUR: 60, Grain.DAY: 1440}
 KEY = ("tenant_id", "cut", "grain", "job_type", "release", "at")
 HISTOGRAM_KEY = ("tenant_id", "cut", "grain", "job_type", "release", "step_unit", "at")
-HALT_KEY = (*KEY, "reason")
+REASONS = ("reasons", "reasons_runs")
 ARRAYS = ("steps", "steps_tasks", "durations", "durations_tasks")
 
 _CUTS = {
@@ -42,13 +42,20 @@ t.tenant_id, k.cut, g.grain, CASE WHEN k.by_job THEN c.job_type ELSE '' END AS j
 def rollup_rows(where: str) -> str:
     sums = ", ".join(f"sum(c.{name}) AS {name}" for name in COUNTS)
     cells = _spread(projection.counts(where), tuple(Cut))
-    return f"SELECT {_KEY_SQL}, g.at, {sums} FROM {cells} GROUP BY 1, 2, 3, 4, 5, 6"
+    return with_reasons(
+        f"SELECT {_KEY_SQL}, g.at, c.reason, sum(c.stopped) AS reason_runs, {sums} FROM {cells}"
+        " GROUP BY 1, 2, 3, 4, 5, 6, 7"
+    )
 
 
-def halt_rows(where: str) -> str:
-    sums = ", ".join(f"sum(c.{name}) AS {name}" for name in HALTS)
-    cells = _spread(projection.halts(where), tuple(Cut))
-    return f"SELECT {_KEY_SQL}, g.at, c.reason, {sums} FROM {cells} GROUP BY 1, 2, 3, 4, 5, 6, 7"
+def with_reasons(by_reason: str) -> str:
+    """Return one row a cell from one row a cell and reason."""
+    stopped = "FILTER (WHERE reason <> '')"
+    return f"""\
+SELECT {", ".join(KEY)}, {", ".join(f"sum({name}) AS {name}" for name in COUNTS)},
+    coalesce(array_agg(reason ORDER BY reason) {stopped}, '{{}}') AS reasons,
+    coalesce(array_agg(reason_runs::int ORDER BY reason) {stopped}, '{{}}') AS reasons_runs
+FROM ({by_reason}) AS r GROUP BY 1, 2, 3, 4, 5, 6"""
 
 
 def histogram_rows(where: str) -> str:

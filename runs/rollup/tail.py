@@ -40,10 +40,6 @@ class Tail:
         return self._read(projection.counts(self._where))
 
     @cached_property
-    def halts(self) -> list[Cell]:
-        return self._read(projection.halts(self._where))
-
-    @cached_property
     def steps(self) -> list[Cell]:
         return self._read(projection.values(f"{self._where} AND m.measure = 0"))
 

@@ -5,52 +5,55 @@ from __future__ import annotations
 from runs.choices import Grain
 
 from . import projection
-from .projection import COUNTS, HALTS, every
+from .projection import COUNTS, every
 from .spread import (
     ARRAYS,
-    HALT_KEY,
     HISTOGRAM_KEY,
     KEY,
     MINUTES,
+    REASONS,
     as_arrays,
-    halt_rows,
     histogram_rows,
     rollup_rows,
+    with_reasons,
 )
 
 SOURCES_A_DAY = 200
+_HISTOGRAM = ("tasks", "near_cap", "cap", *ARRAYS)
 
 
-def _add(table: str, key: tuple[str, ...], sums: tuple[str, ...], rows: str) -> str:
-    return f"""\
-INSERT INTO {table} ({", ".join((*key, *sums))})
-{rows} ORDER BY {", ".join(key)}
-ON CONFLICT ({", ".join(key)}) DO UPDATE SET {", ".join(f"{s} = {table}.{s} + excluded.{s}" for s in sums)}"""
-
-
-def _merged(values: str, tasks: str) -> str:
+def _merged(table: str, values: str, runs: str) -> str:
     """Return the assignment that adds one pair of arrays to the other, by value."""
     return f"""\
-({values}, {tasks}) = (
-    SELECT array_agg(value ORDER BY value), array_agg(tasks ORDER BY value) FROM (
-        SELECT value, sum(tasks)::int AS tasks
-        FROM unnest(histogram.{values} || excluded.{values}, histogram.{tasks} || excluded.{tasks})
-            AS u(value, tasks)
+({values}, {runs}) = (
+    SELECT coalesce(array_agg(value ORDER BY value), '{{}}'), coalesce(array_agg(runs ORDER BY value), '{{}}')
+    FROM (
+        SELECT value, sum(runs)::int AS runs
+        FROM unnest({table}.{values} || excluded.{values}, {table}.{runs} || excluded.{runs})
+            AS u(value, runs)
         GROUP BY value
     ) AS m)"""
 
 
-def _add_histograms(rows: str) -> str:
-    columns = (*HISTOGRAM_KEY, "tasks", "near_cap", "cap", *ARRAYS)
+def _add_rollups(rows: str) -> str:
     return f"""\
-INSERT INTO histogram ({", ".join(columns)})
+INSERT INTO rollup ({", ".join((*KEY, *COUNTS, *REASONS))})
+{rows} ORDER BY {", ".join(KEY)}
+ON CONFLICT ({", ".join(KEY)}) DO UPDATE SET
+    {", ".join(f"{name} = rollup.{name} + excluded.{name}" for name in COUNTS)},
+    {_merged("rollup", *REASONS)}"""
+
+
+def _add_histograms(rows: str) -> str:
+    return f"""\
+INSERT INTO histogram ({", ".join((*HISTOGRAM_KEY, *_HISTOGRAM))})
 {rows} ORDER BY {", ".join(HISTOGRAM_KEY)}
 ON CONFLICT ({", ".join(HISTOGRAM_KEY)}) DO UPDATE SET
     tasks = histogram.tasks + excluded.tasks,
     near_cap = histogram.near_cap + excluded.near_cap,
     cap = greatest(histogram.cap, excluded.cap),
-    {_merged("steps", "steps_tasks")},
-    {_merged("durations", "durations_tasks")}"""
+    {_merged("histogram", "steps", "steps_tasks")},
+    {_merged("histogram", "durations", "durations_tasks")}"""
 
 
 def _add_sources(where: str) -> str:
@@ -94,8 +97,7 @@ ON CONFLICT (tenant_id, day, kind, name) DO UPDATE SET
 def additions(where: str) -> list[str]:
     """Return the statements that add the runs of ``where``, to copies before ``hours_to`` and ``days_to``."""
     return [
-        _add("rollup", KEY, tuple(COUNTS), rollup_rows(where)),
-        _add("halt_count", HALT_KEY, tuple(HALTS), halt_rows(where)),
+        _add_rollups(rollup_rows(where)),
         _add_histograms(histogram_rows(where)),
         _add_sources(where),
     ]
@@ -103,43 +105,38 @@ def additions(where: str) -> list[str]:
 
 def copies(coarse: Grain) -> list[str]:
     """Return the statements that copy the next finer rows of [%(start)s, %(end)s) into ``coarse`` ones."""
-    at = every(MINUTES[coarse])
     fine = f"grain = {coarse - 1} AND at >= %(start)s AND at < %(end)s"
+    rollups = with_reasons(_counts_of_rollups(coarse, f"(SELECT * FROM rollup WHERE {fine}) AS h"))
+    histograms = as_arrays(_values_of_histograms(coarse, f"(SELECT * FROM histogram WHERE {fine}) AS h"))
     return [
-        _copy("rollup", KEY, tuple(COUNTS), coarse, fine),
-        _copy("halt_count", HALT_KEY, tuple(HALTS), coarse, fine),
-        f"INSERT INTO histogram ({', '.join((*HISTOGRAM_KEY, 'tasks', 'near_cap', 'cap', *ARRAYS))}) "
-        + as_arrays(_values_of_histograms(coarse, at, fine)),
+        f"INSERT INTO rollup ({', '.join((*KEY, *COUNTS, *REASONS))}) {rollups}",
+        f"INSERT INTO histogram ({', '.join((*HISTOGRAM_KEY, *_HISTOGRAM))}) {histograms}",
     ]
 
 
-def _copy(table: str, key: tuple[str, ...], sums: tuple[str, ...], coarse: Grain, fine: str) -> str:
-    sources = {"grain": f"{coarse}::smallint", "at": every(MINUTES[coarse])}
-    return f"""\
-INSERT INTO {table} ({", ".join((*key, *sums))})
-SELECT {", ".join(sources.get(column, column) for column in key)}, {", ".join(f"sum({s})" for s in sums)}
-FROM {table} WHERE {fine} GROUP BY {", ".join(str(place + 1) for place in range(len(key)))}"""
+def _coarser(key: tuple[str, ...], coarse: Grain) -> str:
+    changed = {"grain": f"{coarse}::smallint AS grain", "at": f"{every(MINUTES[coarse])} AS at"}
+    return ", ".join(changed.get(column, column) for column in key)
 
 
-def _values_of_histograms(coarse: Grain, at: str, fine: str) -> str:
+def _counts_of_rollups(coarse: Grain, fine: str) -> str:
+    key = _coarser(KEY, coarse)
+    sums = ", ".join(f"sum({name}) AS {name}" for name in COUNTS)
+    return (
+        f"SELECT {key}, '' AS reason, 0 AS reason_runs, {sums} FROM {fine} GROUP BY 1, 2, 3, 4, 5, 6"
+        f" UNION ALL SELECT {key}, u.reason, sum(u.runs), {', '.join('0' for _ in COUNTS)}"
+        f" FROM {fine}, unnest(reasons, reasons_runs) AS u(reason, runs) GROUP BY 1, 2, 3, 4, 5, 6, 7"
+    )
+
+
+def _values_of_histograms(coarse: Grain, fine: str) -> str:
     """Return rows by measure and value; measure 2 carries what a cell has once."""
-    key = f"tenant_id, cut, {coarse}::smallint AS grain, job_type, release, step_unit, {at} AS at"
-    parts = (
-        (0, "u.value", "u.tasks", "0", "NULL::int", ", unnest(steps, steps_tasks) AS u(value, tasks)"),
-        (
-            1,
-            "u.value",
-            "u.tasks",
-            "0",
-            "NULL::int",
-            ", unnest(durations, durations_tasks) AS u(value, tasks)",
-        ),
-        (2, "NULL::int", "0", "near_cap", "cap", ""),
+    key = _coarser(HISTOGRAM_KEY, coarse)
+    by_value = "sum(u.tasks) AS tasks, 0 AS near_cap, NULL::int AS cap"
+    steps, durations = (
+        f"SELECT {key}, {measure} AS measure, u.value, {by_value}"
+        f" FROM {fine}, unnest({values}, {values}_tasks) AS u(value, tasks) GROUP BY 1, 2, 3, 4, 5, 6, 7, 9"
+        for measure, values in enumerate(("steps", "durations"))
     )
-    return " UNION ALL ".join(
-        f"SELECT {key}, {measure} AS measure, {value} AS value, sum({tasks}) AS tasks,"
-        f" sum({near_cap}) AS near_cap, max({cap}) AS cap"
-        f" FROM (SELECT * FROM histogram WHERE {fine}) AS h{unnest}"
-        f" GROUP BY 1, 2, 3, 4, 5, 6, 7{', 9' if unnest else ''}"
-        for measure, value, tasks, near_cap, cap, unnest in parts
-    )
+    once = f"SELECT {key}, 2, NULL, 0, sum(near_cap), max(cap) FROM {fine} GROUP BY 1, 2, 3, 4, 5, 6, 7"
+    return f"{steps} UNION ALL {durations} UNION ALL {once}"

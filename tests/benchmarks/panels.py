@@ -68,7 +68,7 @@ def load(rows: int, now: datetime, say: Callable[[str], None]) -> dict[str, floa
         if place % 10 == 0:
             say(f"\r{place / len(slots):4.0%} of {rows:,} runs")
     with connection.cursor() as cursor:
-        for table in ("run", "rollup", "halt_count", "histogram", "source_day", "ingest_span"):
+        for table in ("run", "rollup", "histogram", "source_day", "ingest_span"):
             cursor.execute(f"VACUUM ANALYZE {table}")
     say(f"\r{rows:,} runs loaded in {seconds['load']:.0f} s, folded in {seconds['fold']:.0f} s\n")
     return seconds
