@@ -2,13 +2,15 @@
 
 A row counts what was placed in [at, at + grain). Each is kept under its tenant and under tenant 0, which is
 all tenants and reachable only for operators, and in the four cuts of job type and release, so that every
-filter is an equality on the key. Quarter-hours are written as runs come; hours and days are copies of them, made
-when they close (`FoldState.hours_to`, ``days_to``) and kept up from then on.
+filter is an equality on the key. Quarter-hours are written as runs come; hours and days are copies of them,
+made when they close (`FoldState.hours_to`, ``days_to``) and kept up from then on.
 
 Sums of money and tokens are wide on purpose: no sum of rows that ingest accepts may stop fold.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
@@ -17,15 +19,15 @@ from django.db import models
 from runs.choices import Cut, Grain
 
 
-def money() -> models.DecimalField:
+def money() -> models.DecimalField[Any, Any]:
     return models.DecimalField(max_digits=30, decimal_places=6, default=0)
 
 
-def count() -> models.IntegerField:
+def count() -> models.IntegerField[Any, Any]:
     return models.IntegerField(default=0)
 
 
-def text() -> models.TextField:
+def text() -> models.TextField[Any, Any]:
     return models.TextField(blank=True, default="", db_collation="C")
 
 
