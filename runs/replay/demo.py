@@ -15,7 +15,7 @@ from random import Random
 
 import httpx
 
-from guardops.guard.events import RunEnded
+from guardops.guard.events import Outcome, RunEnded
 from guardops.guard.scenarios import coding, exports, research, support
 from guardops.guard.scenarios.driver import Clock, Driver
 from guardops.guard.scenarios.roster import Job, jobs
@@ -27,6 +27,8 @@ from runs.replay.timing import Calendar, stable_id
 
 LONGEST_S = 1_000.0
 """No scripted run takes longer than this many seconds."""
+LONGEST = timedelta(seconds=LONGEST_S)
+REVIEWED_AFTER = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ TENANTS = (
     ),
 )
 TOTAL = sum(workload.runs for tenant in TENANTS for workload in tenant.workloads)
+"""Tasks; those that escalate take a second run."""
 
 
 def run_demo(url: str, keys: Mapping[str, str], now: datetime, progress: Progress) -> dict[str, Tally]:
@@ -120,24 +123,37 @@ def run_demo(url: str, keys: Mapping[str, str], now: datetime, progress: Progres
 
 
 def simulate(tenant: DemoTenant, roster: Mapping[str, Job], now: datetime) -> Iterator[RunEnded]:
-    """Yield the runs of one tenant that ended before ``now``."""
+    """Yield the runs of one tenant that ended before ``now``.
+
+    A run that the guard escalated is started again by a person half an hour later, and then goes well.
+    """
     calendar = Calendar(now)
     for workload in tenant.workloads:
         job = roster[workload.job]
         for number in range(workload.runs):
             seed = f"{tenant.slug}/{workload.job}/{number}"
             started_at = calendar.start(seed, LONGEST_S)
-            yield _run(job, workload.release_at(now - started_at), seed, started_at)
+            release = workload.release_at(now - started_at)
+            event = _run(job, release, seed, started_at)
+            yield event
+            again_at = event.ended_at + REVIEWED_AFTER
+            if event.outcome is Outcome.ESCALATED and again_at + LONGEST < now:
+                yield _run(job, release, f"{seed}/again", again_at, resumed=event)
 
 
-def _run(job: Job, release: Release, seed: str, started_at: datetime) -> RunEnded:
+def _run(
+    job: Job, release: Release, seed: str, started_at: datetime, resumed: RunEnded | None = None
+) -> RunEnded:
     rng, clock = Random(seed), Clock()
     run = Guard(job.policy, jitter=rng.random).run(
         job_type=job.name,
         run_id=stable_id(started_at, seed),
+        root_task_id=resumed.root_task_id if resumed else None,
+        attempt=resumed.attempt + 1 if resumed else 1,
         agent=job.agent,
         release=release.name,
         clock=clock,
         started_at=started_at,
     )
-    return Driver(run, clock).drive(job.draw(rng, release.astray)).event
+    script = job.draw(rng, 0.0 if resumed else release.astray)
+    return Driver(run, clock).drive(script, resumed_from=resumed.run_id if resumed else None).event

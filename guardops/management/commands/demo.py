@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error as DatabaseFault
 
 from runs.replay.account import demo_keys
 from runs.replay.demo import TENANTS, TOTAL, run_demo
@@ -27,17 +28,15 @@ class Command(BaseCommand):
         if not url:
             raise CommandError("Name the gate with --url; none runs on this machine.")
         now = datetime.now(UTC)
-        keys = demo_keys(TENANTS, now=now, say=self.stdout.write)
-        if keys is None:
-            self.stdout.write("The demo's runs are here already.")
-            return
-        progress = Progress("Simulating", TOTAL, sys.stderr)
         try:
-            tallies = run_demo(url, keys, window_end(now), progress)
-        except SendFailed as error:
+            keys = demo_keys(TENANTS, now=now, say=self.stdout.write)
+            if keys is None:
+                self.stdout.write("The demo's runs are here already.")
+                return
+            with Progress("Simulating", TOTAL, sys.stderr) as progress:
+                tallies = run_demo(url, keys, window_end(now), progress)
+        except (SendFailed, DatabaseFault) as error:
             raise CommandError(str(error)) from error
-        finally:
-            progress.close()
         for slug, tally in tallies.items():
             self.stdout.write(f"{slug}: {tally}")
             if not tally.complete:

@@ -87,15 +87,12 @@ class Command(BaseCommand):
         url = url or settings.GATE_URL
         if not tenant or not url:
             raise CommandError(f"Name the {'gate with --url' if tenant else 'tenant with --tenant'}.")
-        progress = Progress("Replaying", total, sys.stderr)
         try:
             key = key or make_key(tenant, name="replay", now=datetime.now(UTC), say=self.stdout.write)
-            with Sender(url, key) as sender:
+            with Progress("Replaying", total, sys.stderr) as progress, Sender(url, key) as sender:
                 tally = sender.send((run.event for run in runs), progress.advance)
         except (SendFailed, ValidationError, DatabaseFault) as error:
             raise CommandError(str(error)) from error
-        finally:
-            progress.close()
         self.stdout.write(str(tally))
         if not tally.complete:
             raise CommandError("\n".join(["Not everything was taken:", *tally.complaints]))

@@ -12,11 +12,10 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_shows_one_bar_that_is_drawn_over() -> None:
     stream, seconds = Terminal(), iter(range(100))
-    bar = Progress("Sending", 4, stream, clock=lambda: next(seconds))
 
-    bar.advance(2)
-    bar.advance(2)
-    bar.close()
+    with Progress("Sending", 4, stream, clock=lambda: next(seconds)) as bar:
+        bar.advance(2)
+        bar.advance(2)
 
     first, second = stream.getvalue().removesuffix("\n").split("\r")[1:]
     assert first == "Sending [###############...............] 2 of 4 (50%)"
@@ -26,12 +25,11 @@ def test_a_terminal_shows_one_bar_that_is_drawn_over() -> None:
 def test_elsewhere_there_are_lines_every_few_seconds_and_one_at_the_end() -> None:
     now = [0.0]
     stream = io.StringIO()
-    bar = Progress("Sending", 1_000, stream, clock=lambda: now[0])
 
-    for second in range(10):
-        now[0] = second
-        bar.advance(100)
-    bar.close()
+    with Progress("Sending", 1_000, stream, clock=lambda: now[0]) as lines:
+        for second in range(10):
+            now[0] = second
+            lines.advance(100)
 
     assert stream.getvalue().splitlines() == [
         "Sending: 600 of 1,000 (60%)",
@@ -42,6 +40,7 @@ def test_elsewhere_there_are_lines_every_few_seconds_and_one_at_the_end() -> Non
 def test_nothing_to_do_is_done() -> None:
     stream = io.StringIO()
 
-    Progress("Sending", 0, stream, clock=lambda: 0.0).close()
+    with Progress("Sending", 0, stream, clock=lambda: 0.0):
+        pass
 
     assert stream.getvalue() == "Sending: 0 of 0 (100%)\n"
