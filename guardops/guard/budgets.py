@@ -50,12 +50,7 @@ class Budget:
     @property
     def spent(self) -> bool:
         """Whether nothing is left, here or in a parent."""
-        budget: Budget | None = self
-        while budget is not None:
-            if budget.settled >= budget.limit:
-                return True
-            budget = budget.parent
-        return False
+        return self.settled >= self.limit or (self.parent is not None and self.parent.spent)
 
     @property
     def left(self) -> int:

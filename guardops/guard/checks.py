@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from guardops.guard import polling, sources
 from guardops.guard.cycles import ping_pong, reason_for
 from guardops.guard.ledger import Last, Row
@@ -141,16 +143,15 @@ def post_check(run: RunState, notes: list[Note], at: float) -> Trip | None:
 
     The counters are moved on here, once a step. A step that a counter doesn't see can't trip it.
     """
-    cycled = _count_cycle(run, notes)
-    stalled = _count_stall(run, notes)
-    failed = _count_errors(run, notes)
+    step = _sum_up(notes)
+    _move_counters(run, step)
     if trip := budget_trip(run, at):
         return trip
-    if cycled and (period := run.cycle.period()):
+    if step.cycling and (period := run.cycle.period()):
         return Trip(reason_for(period), count=run.limits.cycle_reps)
-    if failed and run.streak.reached(run.limits.max_error_streak):
+    if step.failing and run.streak.reached(run.limits.max_error_streak):
         return Trip(Reason.ERROR_STREAK, count=run.streak.count)
-    if stalled and run.stall.reached(run.limits.stall_limit):
+    if step.counted and run.stall.reached(run.limits.stall_limit):
         return Trip(Reason.NO_PROGRESS, count=run.stall.count)
     return None
 
@@ -164,36 +165,53 @@ def budget_trip(run: RunState, at: float) -> Trip | None:
     return out_of_time(run, at)
 
 
-def _count_cycle(run: RunState, notes: list[Note]) -> bool:
-    if any(note.progressed for note in notes):
+class _Step(Struct):
+    """A call or a batch, summed up: what each counter has to know of it."""
+
+    progressed: bool = False
+    succeeded: bool = False
+    counted: bool = False
+    novel: bool = False
+    cycling: list[Note] = []
+    failing: list[Note] = []
+
+
+def _sum_up(notes: list[Note]) -> _Step:
+    step = _Step()
+    for note in notes:
+        if note.progressed:
+            step.progressed = True
+        if note.succeeded:
+            step.succeeded = True
+        if not note.exempt:
+            step.counted = True
+            step.novel = step.novel or note.novel
+        if note.cycles:
+            step.cycling.append(note)
+        if note.error_class:
+            step.failing.append(note)
+    return step
+
+
+def _move_counters(run: RunState, step: _Step) -> None:
+    """Move the counters on. Reported progress clears them all."""
+    if step.progressed:
         run.cycle.clear()
-        return False
-    seen = [note for note in notes if note.cycles]
-    for note in sorted(seen, key=_by_fingerprint) if len(seen) > 1 else seen:
-        run.cycle.add((note.fingerprint, note.digest, run.evidence))
-    return bool(seen)
-
-
-def _count_stall(run: RunState, notes: list[Note]) -> bool:
-    progressed = any(note.progressed for note in notes)
-    counted = [note for note in notes if not note.exempt]
-    if not (progressed or counted):
-        return False
-    run.stall.note(productive=progressed or any(note.novel for note in counted))
-    return True
-
-
-def _count_errors(run: RunState, notes: list[Note]) -> bool:
-    failing = [note for note in notes if note.error_class]
-    if any(note.progressed or note.succeeded for note in notes):
         run.streak.clear()
-        return False
-    if not failing:
-        return False
-    tool, error_class = failing[0].tool, failing[0].error_class
-    alike = [note.fingerprint for note in failing if (note.tool, note.error_class) == (tool, error_class)]
-    run.streak.note(tool, error_class, alike)
-    return True
+        run.stall.note(productive=True)
+        return
+    if len(step.cycling) > 1:
+        step.cycling.sort(key=_by_fingerprint)
+    for note in step.cycling:
+        run.cycle.add((note.fingerprint, note.digest, run.evidence))
+    if step.counted:
+        run.stall.note(productive=step.novel)
+    if step.succeeded:
+        run.streak.clear()
+    elif step.failing:
+        kind = (step.failing[0].tool, step.failing[0].error_class)
+        alike = [note.fingerprint for note in step.failing if (note.tool, note.error_class) == kind]
+        run.streak.note(*kind, alike)
 
 
 def _by_fingerprint(note: Note) -> str:

@@ -24,6 +24,8 @@ PAGE_KEYS = frozenset({"page", "p", "offset", "start", "cursor", "after", "limit
 MAX_HOST = 253
 _MAX_URL = 8_192
 _MAX_DEPTH = 32
+_CONTAINERS = frozenset({dict, list, tuple})
+_LEAVES = frozenset({int, float, bool, type(None)})
 _NUMERIC_LABEL = re.compile(r"(?:\d+|0x[0-9a-f]*)\Z")
 
 
@@ -127,14 +129,17 @@ def urls_in(args: Mapping[str, Any]) -> list[str]:
 
 
 def _collect(value: Any, found: list[str], depth: int) -> None:
-    for item in value.values() if isinstance(value, Mapping) else value:
+    for item in value.values() if type(value) is dict or isinstance(value, Mapping) else value:
         kind = type(item)
         if kind is str:
-            if item[:4].lower() == "http" or item[:1].isspace():
-                found.append(item.strip())
-        elif (
-            kind is dict or kind is list or kind is tuple or isinstance(item, Mapping)
-        ) and depth < _MAX_DEPTH:
+            first = item[:1]
+            if first == "h" or first == "H" or first.isspace():
+                text = item.strip()
+                if text[:4].lower() == "http":
+                    found.append(text)
+        elif depth < _MAX_DEPTH and (
+            kind in _CONTAINERS or (kind not in _LEAVES and isinstance(item, Mapping))
+        ):
             _collect(item, found, depth + 1)
 
 

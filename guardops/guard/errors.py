@@ -238,7 +238,7 @@ def classify(
 
 def in_band(result: object) -> Mapping[str, Any] | None:
     """Return the error that a tool hid in its result (MCP, JSON-RPC, Anthropic, plain payload), or None."""
-    if not isinstance(result, Mapping):
+    if type(result) is str or not isinstance(result, Mapping):
         return None
     if result.get("isError") is True or result.get("is_error") is True:
         return result

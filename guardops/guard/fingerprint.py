@@ -79,7 +79,7 @@ def recorded(tool: str, identity: str, spec: ToolSpec) -> Fingerprint:
 
 def canonical_args(args: Mapping[str, Any], spec: ToolSpec) -> bytes:
     """Return the canonical JSON of the arguments that make a call's identity under ``spec``."""
-    if not isinstance(args, Mapping):
+    if type(args) is not dict and not isinstance(args, Mapping):
         raise FingerprintError("arguments must be an object")
     if spec.fields:
         unexpected = args.keys() - spec.fields - VOLATILE_AT_TOP
@@ -133,7 +133,7 @@ def _clean(value: Any, where: str, spec: ToolSpec, depth: int) -> Any:
         raise FingerprintError(f"{where}: is nested too deeply")
     if kind is list or kind is tuple:
         return [_clean(item, where, spec, depth + 1) for item in value]
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return _clean_object(value, where, spec, depth)
     if isinstance(value, str):
         return str(value)

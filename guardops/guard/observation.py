@@ -141,7 +141,7 @@ def record_result(run: RunState, ticket: Ticket, report: Report) -> Observation:
         exempt=_leaves_stall_alone(spec),
         novel=novel and progressed is None,
         error_class=_EMPTY if missed and spec.poll is None else "",
-        succeeded=not missed,
+        succeeded=not missed and spec.poll is None,
         cycles=spec.poll is None,
     )
     return Observation(note, None, StepOutcome.EMPTY if empty else StepOutcome.OK, None)
@@ -175,7 +175,7 @@ def redirect_trip(run: RunState, ticket: Ticket, targets: Iterable[str]) -> Trip
 
 def redirects_named(result: object) -> list[str]:
     """Return the redirect targets that a result names itself."""
-    if not isinstance(result, Mapping):
+    if type(result) is str or not isinstance(result, Mapping):
         return []
     return [value for name in _REDIRECT_NAMES if isinstance(value := result.get(name), str)]
 

@@ -23,17 +23,23 @@ def digest_of(result: object, spec: ToolSpec) -> tuple[str, int]:
     Injected identifiers and the fields that the tool declares volatile don't make a result another one. A
     value that JSON can't hold counts by its representation.
     """
-    if isinstance(result, Mapping) and not (VOLATILE_ANYWHERE | spec.volatile).isdisjoint(result):
-        result = {
-            name: value
-            for name, value in result.items()
-            if name not in VOLATILE_ANYWHERE and name not in spec.volatile
-        }
-    try:
-        payload = result.encode() if type(result) is str else _encode(result)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        payload = repr(result).encode(errors="backslashreplace")
+    if type(result) is str:
+        payload = result.encode(errors="surrogatepass")
+    else:
+        try:
+            payload = _encode(_without_volatile(result, spec))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            payload = repr(result).encode(errors="backslashreplace")
     return sha256(payload).hexdigest()[:32], len(payload)
+
+
+def _without_volatile(result: object, spec: ToolSpec) -> object:
+    if not isinstance(result, Mapping):
+        return result
+    volatile = VOLATILE_ANYWHERE | spec.volatile
+    if volatile.isdisjoint(result):
+        return result
+    return {name: value for name, value in result.items() if name not in volatile}
 
 
 def is_empty(result: object, spec: ToolSpec) -> bool:
