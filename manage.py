@@ -7,6 +7,8 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "guardops.settings")
+    if sys.argv[1:2] in (["web"], ["gate"], ["fold"]):  # settings differ: pools, time limits
+        os.environ.setdefault("GUARDOPS_PROCESS", sys.argv[1])
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,13 @@ STARTED = (
     "import pathlib, sys\n"
     "from guardops.local.postgres import Postgres\n"
     "p = Postgres(pathlib.Path(sys.argv[1]))\n"
+)
+
+STARTED_APART = (
+    f"{STARTED}from guardops.local import postgres\n"
+    "postgres._can_run = lambda place, home: False\n"
+    "postgres._folder_apart = lambda home: home.parent / 'apart'\n"
+    "p.home.parent.chmod(0o755)\n"
 )
 
 
@@ -131,20 +139,32 @@ def test_a_start_that_fails_says_what_the_server_said(home: Path, monkeypatch: p
         Postgres(home, durable=False).start()
 
 
-def test_the_server_goes_when_its_parent_is_killed(home: Path) -> None:
-    script = f"{STARTED}p.start(); print(p.process.pid, flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", script, str(home)]
+@pytest.mark.parametrize("place", ["ours", pytest.param("apart", marks=needs_root)])
+def test_the_server_goes_when_its_parent_is_killed(home: Path, place: str) -> None:
+    script = STARTED if place == "ours" else STARTED_APART
+    script += "p.start()\nprint(p.process.pid, flush=True)\nsys.stdin.read()"
+    command = [sys.executable, "-c", script, str(home / "state")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         pid = int(parent.stdout.readline())
         started = started_at(pid)
         assert started is not None
         parent.kill()
-    server = Postgres(home)
-    server.start()  # waits for it where it is not done yet
-    assert wait_until_gone(pid, started, 0)
-    assert query(server, "SELECT 1") == 1
-    server.stop()
+    assert wait_until_gone(pid, started, 30)
+    assert not list(home.rglob("postmaster.pid"))
+
+
+def test_a_start_waits_for_a_server_that_is_still_ending(server: Postgres) -> None:
+    assert server.process
+    with psycopg.connect(server.url) as session:
+        server.process.send_signal(signal.SIGTERM)  # smart: ends when the last session does
+        heir = Postgres(server.home)
+        said: list[str] = []
+        heir.say = lambda line: (said.append(line), session.close())  # type: ignore[assignment,func-returns-value]
+        heir.start()
+    assert said == ["waiting for the last server to shut down"]
+    assert query(heir, "SELECT 1") == 1
+    heir.stop()
 
 
 @needs_root
