@@ -16,6 +16,7 @@ _GAP = "\u00a0"  # no-break space, between a number and its unit
 # Letters of no width that Unicode counts as letters, marks or symbols and not as format characters.
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_NAMED = re.compile("⟦U\\+([0-9A-F]{4,6})⟧")
 _PLAIN = re.compile(r"[\t\n\x20-\x7e]*")
 
 
@@ -55,6 +56,18 @@ def visible_text(value: object) -> str:
     if _PLAIN.fullmatch(text):
         return text
     return "".join(part for _, part in runs_of_text(text))
+
+
+def from_visible(text: str) -> str:
+    """Return what ``visible_text`` was given: a form sends back what it showed."""
+    return _NAMED.sub(lambda found: _unnamed(int(found[1], 16)) or found[0], text)
+
+
+def _unnamed(code_point: int) -> str:
+    # What no text in the database can hold stays written out.
+    if not 0 < code_point <= 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
+        return ""
+    return chr(code_point) if is_unseen(chr(code_point)) else ""
 
 
 def count(value: int) -> str:

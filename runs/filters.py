@@ -51,6 +51,8 @@ import django_filters as filters
 from django import forms
 from django.utils.functional import cached_property
 
+from guardops.shown import from_visible
+
 from .choices import Family, Outcome
 from .keyset import COLUMNS, MAX_PAGE_SIZE, PAGE_SIZE, BadCursor, Cursor, Sort
 from .models import Run
@@ -109,6 +111,16 @@ class FlagField(forms.ChoiceField):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(choices=[("1", "yes")], **options)
+
+
+class NameField(forms.CharField):
+    """A name as runs carry it, to the last space; what is unseen in it may come as the page showed it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"strip": False, **options})
+
+    def to_python(self, value: Any) -> str:
+        return from_visible(super().to_python(value) or "")
 
 
 class CursorField(forms.CharField):
@@ -181,12 +193,12 @@ class RunFilter(filters.FilterSet):
 
     range = Shown(label="Range")
     tenant = Shown(label="Tenant", max_length=64)
-    job = VerbFilter("of_job", label="Job type", max_length=128)
-    release = VerbFilter("of_release", label="Release", max_length=_RELEASE_LENGTH)
+    job = VerbFilter("of_job", NameField, label="Job type", max_length=128)
+    release = VerbFilter("of_release", NameField, label="Release", max_length=_RELEASE_LENGTH)
     outcome = VerbFilter("ended_as", forms.MultipleChoiceField, label="Outcome", choices=Outcome.choices)
     stopped = FlagFilter("stopped", label="Stopped by the guard")
     family = VerbFilter("of_family", forms.ChoiceField, label="Halt reasons", choices=Family.choices)
-    reason = VerbFilter("stopped_for", label="Halt reason", max_length=64)
+    reason = VerbFilter("stopped_for", NameField, label="Halt reason", max_length=64)
     looped = FlagFilter("looped", label="Counts as a loop")
     provider_failure = FlagFilter("provider_failures", label="Provider failure")
     forced = FlagFilter("forced", label="Forced answer")
@@ -203,8 +215,8 @@ class RunFilter(filters.FilterSet):
         "from_attempt", forms.IntegerField, label="Attempts from", min_value=1, max_value=1_000
     )
     cost = VerbFilter("of_cost_part", forms.ChoiceField, label="Cost that was", choices=_COST_PARTS)
-    root = VerbFilter("of_task", label="Task", max_length=128)
-    q = VerbFilter("matching", label="Run, task or agent", max_length=128)
+    root = VerbFilter("of_task", NameField, label="Task", max_length=128)
+    q = VerbFilter("matching", NameField, label="Run, task or agent", max_length=128, strip=True)
     sort = Shown(forms.ChoiceField, label="Order", choices=_ORDERS)
     size = Shown(forms.IntegerField, label="Rows on a page", min_value=1, max_value=MAX_PAGE_SIZE)
     after = Shown(CursorField, label="Page after")

@@ -18,6 +18,7 @@ from psycopg.errors import QueryCanceled
 
 from guardops.guard.reasons import Reason
 from guardops.htmx import HtmxRequest, wants_fragment
+from guardops.shown import from_visible
 from guardops.tenants.access import Visible, visible
 from runs.filters import RunFilter
 from runs.keyset import Page, read_page
@@ -112,7 +113,7 @@ def page_context(listing: Listing, seen: Visible, params: QueryDict, now: dateti
 def picks_of(listing: Listing, seen: Visible) -> list[Pick]:
     """Return the selects of the bar, as on the overview: range, tenant, job type and release."""
     form = listing.form
-    chosen = {name: form.data.get(name, "") for name in ("tenant", "job", "release")}
+    chosen = {name: from_visible(form.data.get(name, "")) for name in ("tenant", "job", "release")}
     picks = [range_pick(form.window)] if form.window else []
     if len(seen.tenants) > 1:
         slugs = [(tenant.slug, tenant.slug) for tenant in seen.tenants]

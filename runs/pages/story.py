@@ -177,8 +177,10 @@ def loop_letters(steps: Sequence[events.Step], reason: str) -> list[str]:
     if not period or len(calls) - start < 2 * period:
         return letters
     seen: dict[tuple[str, str], str] = {}
-    for index in range(max(start, 0), len(calls)):
-        letters[index] = seen.setdefault(calls[index], LETTERS[len(seen)])
+    for index in range(start, len(calls)):
+        if calls[index] not in seen:
+            seen[calls[index]] = LETTERS[len(seen)]
+        letters[index] = seen[calls[index]]
     return letters
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from guardops.guard.events import StepUnit
+from guardops.shown import from_visible
 from guardops.tenants.access import Visible
 
 from .metrics import Scope, Window
@@ -49,6 +50,7 @@ def read_asked(params: Mapping[str, str], seen: Visible, *, now: datetime, zone:
     if query["range"]:  # chosen beside the ends of an own window: it takes their place
         query |= {"from": "", "to": ""}
     for name, longest in _LONGEST.items():
+        query[name] = from_visible(query[name])
         if len(query[name]) > longest or "\0" in query[name]:
             raise NotAsked(f"The {name} in the address is no name that a run can have.")
     for name in ("halts", "steps"):

@@ -69,7 +69,9 @@ def add(cast: Cast, now: datetime) -> Callable[..., UUID]:
     """Return a function that stores one run of the first tenant, a minute ago, and returns its id."""
 
     def add(**columns: Any) -> UUID:
-        row = make_row(columns.pop("at", now - timedelta(minutes=1)), **{"tenant_id": cast.tenant.pk, **columns})
+        row = make_row(
+            columns.pop("at", now - timedelta(minutes=1)), **{"tenant_id": cast.tenant.pk, **columns}
+        )
         insert_rows([row])
         return row["run_id"]
 

@@ -186,3 +186,18 @@ def test_form_that_sends_empty_fields_gets_an_address_without_them(viewer: Clien
 def test_named_range_replaces_the_ends_left_in_the_form(viewer: Client) -> None:
     response = viewer.get("/runs/?range=7d&from=2026-01-01&to=2026-01-02")
     assert response["Location"] == "/runs/?range=7d"
+
+
+def test_unseen_characters_come_back_as_the_form_showed_them(viewer: Client, add: Add) -> None:
+    wanted = add(job_type="re\u202esearch")
+    add(job_type="research")
+    assert listed(viewer, "?job=re%E2%80%AEsearch") == [wanted]
+    assert listed(viewer, "?job=re%E2%9F%A6U%2B202E%E2%9F%A7search") == [wanted]
+    page = viewer.get("/runs/?job=re%E2%80%AEsearch").content.decode()
+    assert '<option value="re⟦U+202E⟧search" selected>' in page
+
+
+@pytest.mark.parametrize("name", ["⟦U+0000⟧", "⟦U+D800⟧", "⟦U+110000⟧", "⟦U+0041⟧"])
+def test_name_that_no_run_can_have_matches_none(viewer: Client, add: Add, name: str) -> None:
+    add()
+    assert listed(viewer, f"?{urlencode({'job': name})}") == []

@@ -163,9 +163,7 @@ def test_count_is_the_number_of_rows(cast: Cast, viewer: Client, now: datetime, 
     assert f">{total.number} runs</h2>" in response.content.decode()
 
 
-def test_counting_stops_at_its_bound(
-    viewer: Client, add: Add, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counting_stops_at_its_bound(viewer: Client, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runs.pages.totals.COUNTED_UP_TO", 3)
     for _ in range(5):
         add(attempt=2)
@@ -209,9 +207,7 @@ def test_page_past_the_end_leads_to_the_first(viewer: Client, add: Add) -> None:
     assert 'href="?size=1&amp;sort=steps&amp;steps_max=1"' in page
 
 
-def test_database_that_gives_up_is_said(
-    viewer: Client, add: Add, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_database_that_gives_up_is_said(viewer: Client, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(*args: Any, **options: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL statement_timeout = 20")
