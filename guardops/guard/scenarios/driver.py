@@ -6,7 +6,7 @@ stop: after a forced answer the model is called once more, without tools, and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from guardops.guard.events import Action, Outcome, RunEnded
@@ -68,7 +68,9 @@ class Driver:
         if self.stop is not None and self.stop.action is Action.FORCE_ANSWER:
             self._think(Turn())
         event = self._run.end(outcome, **details)
-        return Drive(event, self.proposed, self.refused, self.nudges, self.stop)
+        # Of the refusals that end a run the last one names its own rule, the event the limit they met.
+        stop = replace(self.stop, reason=event.halt_reason or self.stop.reason) if self.stop else None
+        return Drive(event, self.proposed, self.refused, self.nudges, stop)
 
     def _converse(self, script: Script) -> Outcome | None:
         try:
