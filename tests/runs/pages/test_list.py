@@ -176,7 +176,7 @@ def test_htmx_gets_the_rows_with_the_count_out_of_band(viewer: Client, add: Add)
     response = viewer.get("/runs/?outcome=completed&job=", headers=HTMX)
     page = response.content.decode()
     assert "<html" not in page
-    assert '<h2 id="run-count" role="status" hx-swap-oob="true">1 run</h2>' in page
+    assert '<h2 id="run-count" aria-live="polite" hx-swap-oob="true">1 run</h2>' in page
     assert response["HX-Push-Url"] == "/runs/?outcome=completed"
     assert "HX-Request" in response["Vary"]
 
