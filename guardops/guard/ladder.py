@@ -155,9 +155,18 @@ class Ladder:
 
 def message(reason: Reason, tool: str, count: int = 0, detail: str = "") -> str:
     """Return what the agent is told: the pattern by its name, never a tool's own text."""
-    text = _MESSAGES.get(reason, "The run was stopped ({reason}).")
+    text = _MESSAGES.get(reason)
+    if text is None:
+        text = _LIMIT if first_rung(reason) is Action.FORCE_ANSWER else _STOP
     return text.format(reason=reason.value, tool=tool, count=count, detail=detail)
 
+
+_LIMIT = "A limit of the run is reached ({reason}). Answer with what you have."
+_STOP = "The run was stopped ({reason})."
+_TIME_IS_UP = (
+    "The time is up ({reason}), so nothing more is waited for; what is under way may still finish. "
+    "Answer with what you have."
+)
 
 _MESSAGES: Mapping[Reason, str] = MappingProxyType(
     {
@@ -183,6 +192,8 @@ _MESSAGES: Mapping[Reason, str] = MappingProxyType(
         Reason.BLOCKED_SOURCE: "{detail} is blocked.",
         Reason.UNCERTAIN_WRITE: "Nobody knows whether an earlier call of {tool} with these arguments took "
         "effect; a person must find out first.",
+        Reason.WALL_CLOCK: _TIME_IS_UP,
+        Reason.DEADLINE: _TIME_IS_UP,
         Reason.REFUSAL_LIMIT: "Too many calls were refused. Answer with what you have.",
     }
 )

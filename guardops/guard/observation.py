@@ -24,7 +24,7 @@ _EMPTY = "empty"
 _JITTER = 0.25
 """Back-off is stretched by up to a quarter, so that many runs don't come back together."""
 
-_REDIRECT_NAMES = ("final_url", "location", "redirect", "redirect_url", "redirected_to")
+_REDIRECT_NAMES = ("final_url", "redirect", "redirect_url", "redirected_to")
 
 _AT_ONCE: Mapping[ErrorClass, Reason] = {
     ErrorClass.AUTH: Reason.TOOL_AUTH_ERROR,
@@ -174,10 +174,13 @@ def redirect_trip(run: RunState, ticket: Ticket, targets: Iterable[str]) -> Trip
 
 
 def redirects_named(result: object) -> list[str]:
-    """Return the redirect targets that a result names itself."""
+    """Return the redirect targets that a result names; a ``location`` is one beside a status of 3xx."""
     if type(result) is str or not isinstance(result, Mapping):
         return []
-    return [value for name in _REDIRECT_NAMES if isinstance(value := result.get(name), str)]
+    status = result.get("status")
+    moved = isinstance(status, int) and 300 <= status < 400
+    names = (*_REDIRECT_NAMES, "location") if moved else _REDIRECT_NAMES
+    return [value for name in names if isinstance(value := result.get(name), str)]
 
 
 def _leaves_stall_alone(spec: ToolSpec) -> bool:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from guardops.guard.domains import normal_host
 from guardops.guard.errors import ErrorClass
 from guardops.guard.events import Mode
 
@@ -333,16 +334,20 @@ def _blocked(name: str, value: object) -> tuple[Block, ...]:
 
 def _block(name: str, value: object) -> Block:
     if isinstance(value, str):
-        return Block(kind="domain", name=value.lower())
+        value = {"name": value}
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise PolicyError(name, "must be a domain, or an object with kind and name")
-    kind = str(value.get("kind", "domain"))
+    kind, source = str(value.get("kind", "domain")), value["name"]
     if kind not in ("domain", "tool"):
         raise PolicyError(f"{name}.kind", "must be domain or tool")
+    if kind == "domain":
+        source = normal_host(source)
+        if source is None:
+            raise PolicyError(f"{name}.name", "is no domain")
     action = _choice(f"{name}.action", value.get("action", "block"), BlockAction)
     limit = value.get("limit", 0)
     _require_number(f"{name}.limit", limit, 0, 500, whole=True)
-    return Block(kind, value["name"].lower() if kind == "domain" else value["name"], action, limit)
+    return Block(kind, source, action, limit)
 
 
 _TOOL_READERS: Mapping[str, tuple[str, Any]] = MappingProxyType(

@@ -30,7 +30,6 @@ NO_VISIT = Visit(set(), set(), [])
 @dataclass(slots=True)
 class _Tally:
     calls: int = 0
-    proposed: int = 0
     size: int = 0
 
 

@@ -80,6 +80,7 @@ def test_a_window_too_small_for_its_cycles_is_refused() -> None:
         ({"partial_ok": None}, "partial_ok"),
         ({"blocked": [{"kind": "planet", "name": "x"}]}, "blocked.0.kind"),
         ({"blocked": [{"kind": "domain"}]}, "blocked.0"),
+        ({"blocked": ["no domain"]}, "blocked.0.name"),
         ({"max_cost": "much"}, "max_cost"),
     ],
 )
@@ -124,12 +125,15 @@ def test_blocked_sources_are_names_or_objects() -> None:
     policy = Policy.from_mapping(
         {
             "mode": "shadow",
-            "blocked": ["Mirror.Example", {"kind": "tool", "name": "Exec", "action": "limit", "limit": 2}],
+            "blocked": [
+                "Spiegel-Bücher.Example",
+                {"kind": "tool", "name": "Exec", "action": "limit", "limit": 2},
+            ],
         }
     )
     assert policy.mode is Mode.SHADOW
     assert policy.blocked == (
-        Block("domain", "mirror.example"),
+        Block("domain", "xn--spiegel-bcher-4ob.example"),
         Block("tool", "Exec", BlockAction.LIMIT, 2),
     )
 

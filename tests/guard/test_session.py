@@ -7,15 +7,18 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from guardops.guard import checks, observation
-from guardops.guard.events import Action, Answer, Mode, Outcome
+from guardops.guard.events import Action, Answer, Mode, Outcome, RunEnded
 from guardops.guard.ids import uuid7_ms
 from guardops.guard.policy import Policy, PolicyError
 from guardops.guard.reasons import Reason
 from guardops.guard.session import Guard, TicketError
 from tests.guard.agent import STARTED_AT, Agent, allowed, guard, said
 
+STOPS = frozenset({Action.FORCE_ANSWER, Action.ESCALATE, Action.HALT})
 RUN_ID = UUID("01958c1e-0000-7000-8000-000000000001")
 
 
@@ -257,6 +260,58 @@ def test_threads_of_one_run_lose_no_step() -> None:
     ended = agent.run.end(Outcome.COMPLETED, answer=Answer.FULL)
     assert (ended.steps, ended.tool_calls, len(agent.run.state.ledger)) == (200, 200, 200)
     assert agent.run.state.budgets.steps.reserved == 0
+
+
+TOOLS = {
+    "pay": {"class": "side_effect"},
+    "save": {"class": "write"},
+    "job": {"poll": {"interval": 2, "max_attempts": 3}},
+}
+outcomes = st.sampled_from(
+    [
+        {"result": "same"},
+        {"result": []},
+        {"result": {"final_url": "https://a.example/"}},
+        {"error": "text"},
+        {"error": {"status": 503}},
+        {"error": {"status": 409}},
+        {"error": TimeoutError()},
+        {"result": "new", "progressed": True},
+        {"result": "old", "progressed": False},
+    ]
+)
+proposals = st.tuples(
+    st.sampled_from(["read", "fetch", "pay", "save", "job"]),
+    st.sampled_from(
+        [{}, {"x": 1}, {"url": "https://a.example/?page=1"}, {"url": "https://a.example/?page=2"}]
+    ),
+    outcomes,
+    st.sampled_from([0.0, 1.0, 30.0]),
+)
+
+
+@given(st.lists(proposals, max_size=40))
+def test_whatever_an_agent_does_the_limits_hold(sequence: list[Any]) -> None:
+    agent = Agent(max_steps=15, tools=TOOLS)
+    done: list[tuple[str, str]] = []
+    stopped = False
+    for tool, args, outcome, seconds in sequence:
+        agent.now += seconds
+        check = agent.check(tool, args)
+        assert not (stopped and check.allowed)
+        stopped = stopped or check.action in STOPS
+        if check.ticket is None:
+            continue
+        stopped = agent.run.observe(check.ticket, **outcome).action in STOPS
+        if "error" not in outcome:
+            done.append((tool, str(args)))
+    event = agent.run.end()
+    assert agent.run.counts.faults == []
+    assert event.steps <= 15
+    assert agent.run.state.budgets.steps.reserved == 0
+    paid = [args for tool, args in done if tool == "pay"]
+    assert len(paid) == len(set(paid))
+    assert msgspec.json.decode(msgspec.json.encode(event), type=RunEnded) == event
 
 
 def test_the_tarpit_is_nudged_at_ten_and_forced_at_eleven() -> None:

@@ -89,6 +89,13 @@ def test_a_redirect_that_the_result_names_counts_too() -> None:
     assert fetch(agent, "https://b.example/", result=result | {"text": "u"}) == "source_cap"
 
 
+def test_a_location_is_a_redirect_only_beside_its_status() -> None:
+    agent = Agent(blocked=["meet.example"])
+    event = {"location": "https://meet.example/room", "status": "confirmed"}
+    assert fetch(agent, "https://a.example/", result=event) == "continue"
+    assert fetch(agent, "https://b.example/", result=event | {"status": 302}) == "blocked_source"
+
+
 def test_a_redirect_within_the_domain_is_not_counted_twice() -> None:
     agent = Agent(domain_cap=2)
     assert fetch(agent, "https://a.example/", redirects=["https://www.a.example/"]) == "continue"
