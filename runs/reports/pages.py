@@ -87,8 +87,8 @@ def panels(found: Overview, asked: Asked, now: datetime) -> dict[str, Any]:
 def _version(found: Overview) -> str:
     """Name what is shown, or ``NO_RUNS`` before the first one.
 
-    A poll that would show the same costs neither drawing nor swapping it. The minute is in the name because the
-    panels say how much of the last bar has passed.
+    A poll that would show the same costs neither drawing nor swapping it. The minute is in the name because
+    the panels say how much of the last bar has passed.
     """
     if not found.any_runs:
         return NO_RUNS
