@@ -29,18 +29,16 @@ from guardops.local.errors import LocalError
 from guardops.local.processes import (
     OURSELVES,
     Identity,
+    inside,
     launched,
-    mentions,
-    signal_group,
     spawn,
-    started_at,
-    wait_until_gone,
 )
 
 ROLE = DATABASE = "guardops"
 _SUPERUSER = "postgres"
 _SETTINGS = {
     "listen_addresses": "",
+    "port": str(state.POSTGRES_PORT),
     "unix_socket_permissions": "0700",
     "max_connections": "200",
     "shared_buffers": "256MB",
@@ -157,6 +155,15 @@ def _place_apart(apart: Path, package: Path) -> Place:
     )
 
 
+def _wait_until_empty(data: Path, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while inside(data):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 class Postgres:
     """One embedded server whose data live in ``home``; ``durable=False`` is for tests."""
 
@@ -262,26 +269,17 @@ class Postgres:
         draft.rename(place.data)
 
     def _clear_remains(self) -> None:
-        """Wait for a server that is still shutting down; drop the locks of one that is dead.
+        """Wait for what still works in the data folder; then the locks that are left bind nobody.
 
         PostgreSQL takes any living process with the recorded number for its own, a zombie and a stranger that
-        got the number later included.
+        got the number later included. All its processes work inside the folder, which tells for certain.
         """
-        lock = self.place.data / "postmaster.pid"
-        try:
-            pid = int(lock.read_text().split("\n", 1)[0])
-        except (FileNotFoundError, ValueError):
-            pid = 0
-        started = started_at(pid) if pid and mentions(pid, str(self.place.data)) else None
-        if pid and started is not None:
+        data = self.place.data
+        if pids := inside(data):
             self.say("waiting for the last server to shut down")
-            if not wait_until_gone(pid, started, _SHUTDOWN_SECONDS):
-                signal_group(pid, signal.SIGQUIT)
-                if not wait_until_gone(pid, started, 10):
-                    raise LocalError(
-                        f"A PostgreSQL server (process {pid}) uses {self.place.data} and does not stop."
-                    )
-        for path in (lock, self.place.sockets / ".s.PGSQL.5432.lock", self.place.sockets / ".s.PGSQL.5432"):
+            if not _wait_until_empty(data, _SHUTDOWN_SECONDS):
+                raise LocalError(f"PostgreSQL (process {pids[0]}) uses {data} and does not stop.")
+        for path in (data / "postmaster.pid", *self.place.sockets.glob(".s.PGSQL.*")):
             path.unlink(missing_ok=True)
 
     def _says_ready(self) -> bool:
@@ -295,6 +293,7 @@ class Postgres:
     def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(
             host=str(self.place.sockets),
+            port=state.POSTGRES_PORT,
             user=_SUPERUSER,
             dbname="postgres",
             connect_timeout=2,

@@ -16,7 +16,8 @@ from guardops.local.errors import LocalError
 from guardops.local.processes import started_at
 
 _SOCKET_PATH_LIMIT = 107  # bytes, the closing NUL not counted: sun_path holds 108
-_LONGEST_SOCKET = ".s.PGSQL.5432.lock"
+POSTGRES_PORT = 5432  # only part of the socket's name, but PGPORT must not choose another
+_LONGEST_SOCKET = f".s.PGSQL.{POSTGRES_PORT}.lock"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def socket_folder(home: Path) -> Path:
 
 
 def postgres_url(sockets: Path) -> str:
-    return f"postgresql://guardops@/guardops?host={quote(str(sockets), safe='/')}"
+    return f"postgresql://guardops@/guardops?host={quote(str(sockets), safe='/')}&port={POSTGRES_PORT}"
 
 
 def secret_key() -> str:

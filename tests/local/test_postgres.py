@@ -115,6 +115,14 @@ def test_a_lock_left_by_a_dead_server_does_not_block(server: Postgres, holder: s
     assert query(server, "SELECT 1") == 1
 
 
+def test_the_environment_chooses_no_other_port(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPORT", "6000")
+    server = Postgres(home, durable=False)
+    server.start()
+    assert query(server, "SHOW port") == "5432"
+    server.stop()
+
+
 def test_a_half_made_folder_is_made_again(home: Path) -> None:
     (home / "postgres.new" / "base").mkdir(parents=True)
     server = Postgres(home)

@@ -10,7 +10,7 @@ import pytest
 
 from guardops.local import state
 from guardops.local.errors import LocalError
-from guardops.local.processes import mentions, started_at
+from guardops.local.processes import inside, started_at
 
 RUNNING = state.Running(
     pid=os.getpid(),
@@ -76,10 +76,11 @@ def test_a_torn_file_means_nothing_runs(tmp_path: Path, text: str) -> None:
     assert state.running(tmp_path) is None
 
 
-def test_a_zombie_is_dead() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()", "word"], stdin=subprocess.PIPE) as child:
-        assert mentions(child.pid, "word")
+def test_a_zombie_is_dead(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, cwd=tmp_path) as child:
+        assert started_at(child.pid) is not None
+        assert inside(tmp_path) == [child.pid]
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and left as a zombie
         assert started_at(child.pid) is None
-        assert not mentions(child.pid, "word")
+        assert inside(tmp_path) == []
