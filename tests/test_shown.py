@@ -120,3 +120,15 @@ def test_missing_values_are_dashes() -> None:
     source = "{{ x|count }}{{ x|number }}{{ x|money }}{{ x|share }}{{ x|milliseconds }}{% when x %}"
 
     assert render(source, x=None) == "–" * 6
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "re\u202esearch", "\u200b", "a\u2066b\U000e0041", "⟦U+0041⟧", "⟦x⟧"]
+)
+def test_text_that_was_shown_comes_back_as_it_was(text: str) -> None:
+    assert shown.from_visible(shown.visible_text(text)) == text
+
+
+@pytest.mark.parametrize("text", ["⟦U+0000⟧", "⟦U+D800⟧", "⟦U+110000⟧", "⟦U+FFFFFF⟧"])
+def test_character_that_no_text_can_hold_stays_written_out(text: str) -> None:
+    assert shown.from_visible(text) == text
