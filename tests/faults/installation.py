@@ -20,6 +20,7 @@ from tests.local.waiting import until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 START_SECONDS = 120.0
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def clean_environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -137,9 +138,8 @@ def status(url: str, *, data: bytes | None = None, key: str = "", timeout: float
     """Return the status of an answer, 0 where there is none in time."""
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, data=data, headers=headers), timeout=timeout
-        ) as answer:
+        request = urllib.request.Request(url, data=data, headers=headers)
+        with _DIRECTLY.open(request, timeout=timeout) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
