@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -49,6 +50,8 @@ CREDENTIALS = frozenset(
 """Argument names, in lower case, that hold credentials: never hashed, since a digest could be searched."""
 
 MAX_DEPTH = 64
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+"""Types that are canonical already; most arguments are of these, so they are spared a call."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -94,9 +97,13 @@ def canonical_args(args: Mapping[str, Any], spec: ToolSpec) -> bytes:
 
 
 def _digest(tool: str, canonical: bytes, spec: ToolSpec) -> str:
+    return sha256(_head(tool, spec.side_effect) + canonical).hexdigest()
+
+
+@lru_cache(maxsize=1_024)
+def _head(tool: str, side_effect: str) -> bytes:
     # A length before the name keeps (tool, arguments) pairs apart whatever characters a name holds.
-    head = f"{len(tool)}|{tool}|{spec.side_effect}|"
-    return sha256(head.encode(errors="backslashreplace") + canonical).hexdigest()
+    return f"{len(tool)}|{tool}|{side_effect}|".encode(errors="backslashreplace")
 
 
 def _clean_top(args: Mapping[str, Any], spec: ToolSpec) -> dict[str, Any]:
@@ -115,15 +122,14 @@ def _clean_top(args: Mapping[str, Any], spec: ToolSpec) -> dict[str, Any]:
             continue
         if special:
             value = _rewrite(name, value, spec)
-        kind = type(value)
-        cleaned[name] = value if kind is str or kind is int or kind is bool else _clean(value, name, spec, 1)
+        cleaned[name] = value if type(value) in _AS_THEY_ARE else _clean(value, name, spec, 1)
     return cleaned
 
 
 def _clean(value: Any, where: str, spec: ToolSpec, depth: int) -> Any:
     """Return ``value`` in its canonical shape; ``where`` names the argument in errors."""
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind in _AS_THEY_ARE:
         return value
     if kind is float:
         if not math.isfinite(value):
@@ -132,7 +138,9 @@ def _clean(value: Any, where: str, spec: ToolSpec, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise FingerprintError(f"{where}: is nested too deeply")
     if kind is list or kind is tuple:
-        return [_clean(item, where, spec, depth + 1) for item in value]
+        return [
+            item if type(item) in _AS_THEY_ARE else _clean(item, where, spec, depth + 1) for item in value
+        ]
     if kind is dict or isinstance(value, Mapping):
         return _clean_object(value, where, spec, depth)
     if isinstance(value, str):
@@ -153,7 +161,7 @@ def _clean_object(value: Mapping[Any, Any], where: str, spec: ToolSpec, depth: i
             or (item is None and spec.null_is_omitted)
         ):
             continue
-        cleaned[name] = _clean(item, where, spec, depth + 1)
+        cleaned[name] = item if type(item) in _AS_THEY_ARE else _clean(item, where, spec, depth + 1)
     return cleaned
 
 

@@ -61,9 +61,9 @@ class SourceBook:
 
     def count(self, tool: str, visit: Visit) -> None:
         """Count a call that is about to run."""
-        self.tools.setdefault(tool, _Tally()).calls += 1
+        _tally(self.tools, tool).calls += 1
         for name in visit.domains:
-            self.domains.setdefault(name, _Tally()).calls += 1
+            _tally(self.domains, name).calls += 1
         for listing, page in visit.pages:
             self.listings.setdefault(listing, set()).add(page)
 
@@ -76,7 +76,7 @@ class SourceBook:
 
     def count_redirect(self, name: str) -> int:
         """Count a redirect's target and return its calls so far."""
-        tally = self.domains.setdefault(name, _Tally())
+        tally = _tally(self.domains, name)
         tally.calls += 1
         self.peak_domain = max(self.peak_domain, tally.calls)
         return tally.calls
@@ -105,6 +105,13 @@ class SourceBook:
             )
             for kind, name, tally in rows[:MAX_NAMED]
         ]
+
+
+def _tally(tallies: dict[str, _Tally], name: str) -> _Tally:
+    found = tallies.get(name)
+    if found is None:
+        found = tallies[name] = _Tally()
+    return found
 
 
 def visit_of(args: Mapping[str, Any]) -> Visit:
