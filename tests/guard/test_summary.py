@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -54,6 +57,13 @@ def test_an_event_survives_the_wire() -> None:
     assert (str(event.cost), event.tokens.input, event.tokens.cached) == ("0.0125", 100, 40)
     assert (event.release, event.attributes) == ("r7", {"k": "v"})
     assert (event.ended_at - event.started_at).total_seconds() == 9
+
+
+def test_the_event_names_the_shipped_version() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    assert guard().run(job_type="t").end().guard.version == project["version"]
 
 
 def test_a_foreign_id_replaces_the_run_id() -> None:
