@@ -1,5 +1,4 @@
-"""Fills what recordings lack: tokens, costs and times, by the model of
-``guardops.guard.scenarios.economy``.
+"""Fills what recordings lack, tokens, costs and times, by the model of the scripted agents' economy.
 
 Model call k of a run reads the instructions and all arguments and results of the calls before it, so that a
 run's cost grows with the square of its steps; each tool call takes 0.4 s. Calls are shared out evenly over
@@ -10,51 +9,53 @@ of a stated cost is ``provider``, of every other one ``estimate``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
 from guardops.guard.events import CostBasis
-from guardops.guard.scenarios.economy import Transcript, Usage, micro, usage
+from guardops.guard.scenarios.economy import Rates, Transcript, Usage
 
 from .traces import Call, Trace
 
 TOOL_S = 0.4
 
-
-@dataclass(frozen=True, slots=True)
-class BilledTurn:
-    """One model call and the tool calls it leads to: those at ``first`` up to, not including, ``last``."""
-
-    usage: Usage
-    first: int
-    last: int
+Share = tuple[int, int]
+"""The calls that one turn leads to: the indexes from the first up to, not including, the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """A run's turns in order, the seconds a tool call takes, and where its cost comes from."""
+    """What a run took: calls by turn, rates against the model, seconds of a tool call and of the run."""
 
-    turns: tuple[BilledTurn, ...]
+    shares: list[Share]
+    rates: Rates
     tool_s: float
+    duration_s: float
     basis: CostBasis
-
-    @property
-    def duration_s(self) -> float:
-        return sum(turn.usage.seconds + self.tool_s * (turn.last - turn.first) for turn in self.turns)
 
 
 def bill(trace: Trace) -> Bill:
-    """Return what each turn of ``trace`` took."""
-    modelled = Bill(
-        turns=tuple(_modelled(trace.calls, _shares(len(trace.calls), trace.turns))),
-        tool_s=TOOL_S,
-        basis=CostBasis.ESTIMATE,
+    """Return what ``trace`` took; a turn's own figures are the transcript's model times the rates."""
+    shares = _shares(len(trace.calls), trace.turns)
+    modelled = list(_modelled(trace.calls, shares))
+    of_in, of_out = _of_tokens(trace, modelled)
+    turns = [Rates(of_in, of_out).real(usage) for usage in modelled]
+    seconds = sum(turn.seconds for turn in turns) + TOOL_S * len(trace.calls)
+    of_time = trace.duration_s / seconds if trace.duration_s else 1.0
+    usd = trace.cost.usd if trace.cost else None
+    of_cost = Decimal(1) if usd is None else Decimal(str(usd)) / sum(turn.cost for turn in turns)
+    return Bill(
+        shares=shares,
+        rates=Rates(of_in, of_out, of_time, of_cost),
+        tool_s=TOOL_S * of_time,
+        duration_s=seconds * of_time,
+        basis=CostBasis.ESTIMATE if usd is None else CostBasis.PROVIDER,
     )
-    return _with_cost(_with_duration(_with_tokens(modelled, trace), trace), trace)
 
 
-def _shares(calls: int, turns: int | None) -> list[tuple[int, int]]:
+def _shares(calls: int, turns: int | None) -> list[Share]:
     """Share the calls out over the turns; with more turns than calls the last one closes the run."""
     turns = turns or calls + 1
     acting = turns if turns <= calls else max(1, turns - 1)
@@ -62,48 +63,19 @@ def _shares(calls: int, turns: int | None) -> list[tuple[int, int]]:
     return list(pairwise(edges)) + [(calls, calls)] * (turns - acting)
 
 
-def _modelled(calls: list[Call], shares: list[tuple[int, int]]) -> list[BilledTurn]:
+def _modelled(calls: list[Call], shares: list[Share]) -> Iterator[Usage]:
     transcript = Transcript()
-    turns = []
     for first, last in shares:
         made = calls[first:last]
-        written = sum(len(str(value)) for call in made for value in call.args.values())
-        turns.append(BilledTurn(transcript.turn(written), first, last))
+        yield transcript.turn(sum(len(str(value)) for call in made for value in call.args.values()))
         transcript.read(sum(call.result_len for call in made))
-    return turns
 
 
-def _with_tokens(bill: Bill, trace: Trace) -> Bill:
+def _of_tokens(trace: Trace, modelled: list[Usage]) -> tuple[float, float]:
     stated = trace.tokens
     if stated is None or not (stated.input and stated.output):
-        return bill
-    of_input = stated.input / sum(turn.usage.tokens_in for turn in bill.turns)
-    of_output = stated.output / sum(turn.usage.tokens_out for turn in bill.turns)
-    turns = [
-        replace(
-            turn,
-            usage=usage(round(turn.usage.tokens_in * of_input), round(turn.usage.tokens_out * of_output)),
-        )
-        for turn in bill.turns
-    ]
-    return replace(bill, turns=tuple(turns))
-
-
-def _with_duration(bill: Bill, trace: Trace) -> Bill:
-    if not trace.duration_s:
-        return bill
-    share = trace.duration_s / bill.duration_s
-    turns = [
-        replace(turn, usage=replace(turn.usage, seconds=turn.usage.seconds * share)) for turn in bill.turns
-    ]
-    return replace(bill, turns=tuple(turns), tool_s=bill.tool_s * share)
-
-
-def _with_cost(bill: Bill, trace: Trace) -> Bill:
-    if trace.cost is None or trace.cost.usd is None:
-        return bill
-    share = Decimal(str(trace.cost.usd)) / sum(turn.usage.cost for turn in bill.turns)
-    turns = [
-        replace(turn, usage=replace(turn.usage, cost=micro(turn.usage.cost * share))) for turn in bill.turns
-    ]
-    return replace(bill, turns=tuple(turns), basis=CostBasis.PROVIDER)
+        return 1.0, 1.0
+    return (
+        stated.input / sum(usage.tokens_in for usage in modelled),
+        stated.output / sum(usage.tokens_out for usage in modelled),
+    )

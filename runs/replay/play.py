@@ -82,7 +82,7 @@ class Player:
             clock=clock,
             started_at=started_at,
         )
-        driven = Driver(run, clock).drive(
+        driven = Driver(run, clock, billed.rates).drive(
             self._script(trace, billed),
             tenant=self._tenant,
             cost_basis=billed.basis,
@@ -100,9 +100,8 @@ class Player:
         )
 
     def _script(self, trace: Trace, billed: Bill) -> Script:
-        for turn in billed.turns:
-            moves = tuple(self._move(call, billed.tool_s) for call in trace.calls[turn.first : turn.last])
-            yield Turn(moves, turn.usage)
+        for first, last in billed.shares:
+            yield Turn(tuple(self._move(call, billed.tool_s) for call in trace.calls[first:last]))
         return _OUTCOMES[trace.outcome]
 
     def _move(self, call: Call, seconds: float) -> Move:
@@ -114,8 +113,8 @@ class Player:
 
 def _seen(call: Call, seconds: float) -> Seen:
     if call.error:
-        return Seen(error=call.error_text or "error", seconds=seconds)
-    return Seen(result=call.result, seconds=seconds, digest=call.result_sha)
+        return Seen(error=call.error_text or "error", seconds=seconds, characters=call.result_len)
+    return Seen(result=call.result, seconds=seconds, characters=call.result_len, digest=call.result_sha)
 
 
 def _attributes(trace: Trace) -> dict[str, str]:

@@ -1,5 +1,4 @@
-"""Puts recorded runs onto recent days: the same recorded run and window always give the same time and run
-id.
+"""Puts recorded runs onto recent days: the same run and window always give the same time and run id.
 
 A run's start is drawn from a window of 13 days that closes at ``until``, seeded by its recorded id alone,
 so that it stays inside a view of the last 14 days for one day more. Density follows working hours in UTC:

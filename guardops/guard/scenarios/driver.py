@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardops.guard.events import Action, Outcome, RunEnded
-from guardops.guard.scenarios.economy import Transcript
+from guardops.guard.scenarios.economy import AS_MODELLED, Rates, Transcript
 from guardops.guard.scenarios.script import Heard, Move, Script, Turn
 from guardops.guard.session import Check, RunGuard, Verdict
 
@@ -52,13 +52,14 @@ class Drive:
 class Driver:
     """Runs one script under one run's guard; ``clock`` is the one that the run's guard was given."""
 
-    def __init__(self, run: RunGuard, clock: Clock) -> None:
+    def __init__(self, run: RunGuard, clock: Clock, rates: Rates = AS_MODELLED) -> None:
         self.stop: Stop | None = None
         self.proposed = 0
         self.refused = 0
         self.nudges = 0
         self._run = run
         self._clock = clock
+        self._rates = rates
         self._transcript = Transcript()
         self._heard = _QUIET
 
@@ -95,7 +96,7 @@ class Driver:
 
     def _think(self, turn: Turn) -> Verdict:
         written = sum(len(str(value)) for move in turn.moves for value in move.args.values())
-        usage = turn.usage or self._transcript.turn(written)
+        usage = self._rates.real(self._transcript.turn(written))
         self._clock.seconds += usage.seconds
         return self._run.turn(usage.tokens_in, usage.tokens_out, usage.cost)
 

@@ -34,6 +34,31 @@ class Usage:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How many times the model's figures a run really took, where its totals are known."""
+
+    tokens_in: float = 1.0
+    tokens_out: float = 1.0
+    seconds: float = 1.0
+    cost: Decimal = Decimal(1)
+
+    def real(self, modelled: Usage) -> Usage:
+        """Return what a call took that the model says took ``modelled``."""
+        priced = usage(
+            round(modelled.tokens_in * self.tokens_in), round(modelled.tokens_out * self.tokens_out)
+        )
+        return Usage(
+            tokens_in=priced.tokens_in,
+            tokens_out=priced.tokens_out,
+            cost=micro(priced.cost * self.cost),
+            seconds=priced.seconds * self.seconds,
+        )
+
+
+AS_MODELLED = Rates()
+
+
 def usage(tokens_in: int, tokens_out: int) -> Usage:
     """Return what a call that reads and writes so many tokens takes."""
     return Usage(

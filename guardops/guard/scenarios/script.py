@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from guardops.guard.events import Action, Outcome
-from guardops.guard.scenarios.economy import Usage
 
 TOOL_S = 0.4
 """Seconds a tool call takes where nothing else is said."""
@@ -40,8 +39,6 @@ class Turn:
     """One model call and the tool calls it leads to; without any, it closes the run with an answer."""
 
     moves: tuple[Move, ...] = ()
-    usage: Usage | None = None
-    """What the model call took; where None, the transcript's model says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from guardops.guard.events import Action, Answer, Outcome
 from guardops.guard.reasons import Reason
-from guardops.guard.scenarios.economy import Usage
+from guardops.guard.scenarios.economy import Rates
 from guardops.guard.scenarios.script import Heard, Script, Turn, calls
 
 from .driving import NOW, drive
@@ -81,10 +81,11 @@ def test_a_call_that_must_wait_runs_when_its_time_has_come() -> None:
     assert driven.event.ended_at - NOW > timedelta(seconds=32)
 
 
-def test_stated_usage_is_charged_as_it_is() -> None:
-    usage = Usage(tokens_in=100, tokens_out=10, cost=Decimal("0.25"), seconds=5.0)
+def test_a_run_is_charged_at_its_rates() -> None:
+    modelled = drive(script(Turn())).event
+    real = drive(script(Turn()), rates=Rates(tokens_in=2, tokens_out=3, seconds=4, cost=Decimal(5))).event
 
-    event = drive(script(Turn((), usage))).event
-
-    assert (event.tokens.input, event.tokens.output, event.cost) == (100, 10, Decimal("0.25"))
-    assert event.ended_at - event.started_at == timedelta(seconds=5)
+    assert real.tokens.input == 2 * modelled.tokens.input
+    assert real.tokens.output == 3 * modelled.tokens.output
+    assert real.cost > 10 * modelled.cost
+    assert real.ended_at - NOW > 4 * (modelled.ended_at - NOW)

@@ -141,6 +141,12 @@ def test_a_stopped_run_is_charged_for_what_it_did() -> None:
     assert stopped.event.cost_basis is CostBasis.ESTIMATE
 
 
+def test_a_forced_answer_is_charged_for_the_transcript_it_reads() -> None:
+    short, long = (play(trace(*[call("same", result_len=size)] * 9)) for size in (400, 40_000))
+
+    assert long.event.tokens.input - short.event.tokens.input == 9_900 * (1 + 2 + 3 + 3 + 3)
+
+
 def test_a_stated_cost_is_the_providers() -> None:
     event = play(trace(call("a"), cost={"usd": 0.5})).event
 
