@@ -23,16 +23,17 @@ def pytest_load_initial_conftests() -> Generator[None]:
     os.environ["GUARDOPS_PROFILE"] = "test"
     os.environ["GUARDOPS_SECRET_KEY"] = "only-for-tests-" + "0123456789abcdef" * 3
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright runs a loop in the test's thread
+    home = Path(tempfile.mkdtemp(prefix="guardops-tests-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ["GUARDOPS_HOME"] = str(home)  # what runs in the checkout is none of ours
     if not os.environ.get("DATABASE_URL"):
-        _start_postgres()
+        _start_postgres(home)
     return (yield)
 
 
-def _start_postgres() -> None:
+def _start_postgres(home: Path) -> None:
     from guardops.local.postgres import Postgres
 
-    home = Path(tempfile.mkdtemp(prefix="guardops-tests-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
     server = Postgres(home, durable=False)
     atexit.register(server.stop)  # runs before the folder is removed, after Ctrl-C too
     server.start()

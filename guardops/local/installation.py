@@ -24,7 +24,7 @@ from guardops.local.valkey import Valkey
 
 ROOT = Path(__file__).resolve().parents[2]
 _SERVERS, _WORKERS, _DOORS = 1, 3, 4  # waves: the doors stop first, PostgreSQL last
-_READY_SECONDS = 60.0
+_READY_SECONDS = 120.0
 _REMAINS_SECONDS = 20.0
 
 
