@@ -87,8 +87,7 @@ _anything = msgspec.json.Decoder()
 _strict = msgspec.json.Decoder(strict(RunEnded) | _Nothing)
 _lenient = msgspec.json.Decoder(RunEnded | _Nothing)
 
-# A key takes five bytes at least (`"":0,`), so that less than this needs no counting.
-_FEW_KEYS = 5 * MAX_KEYS
+_SMALL = 5 * MAX_KEYS  # bytes: a key takes five at least (`"":0,`), so less than this needs no counting
 _BOM = b"\xef\xbb\xbf"
 _HEX = rb"[0-9a-fA-F]{2}"
 _ESCAPE = re.compile(
@@ -125,7 +124,7 @@ def decode(body: bytes) -> Decoded:
         sanitized = marked and _MARK in bytes(raw)
         if sanitized:
             raw = bytes(raw).replace(_MARK, rb"\ufffd")
-        if len(raw) < _FEW_KEYS:
+        if len(raw) < _SMALL or _has_few_keys(raw):
             try:
                 event = cast(RunEnded, _strict.decode(raw))
             except (msgspec.MsgspecError, RecursionError):
@@ -144,6 +143,10 @@ def decode(body: bytes) -> Decoded:
     if broken and broken == len(raws):
         raise BadBody("The body is not JSON.")
     return decoded
+
+
+def _has_few_keys(raw: bytes | msgspec.Raw) -> bool:
+    return len(raw) <= MAX_EVENT_BYTES and bytes(raw).count(b":") <= MAX_KEYS
 
 
 def _mark(match: re.Match[bytes]) -> bytes:

@@ -81,7 +81,7 @@ class Row(msgspec.Struct, kw_only=True):
     sources: list[events.Source]  # of a stopped run
 
 
-_pack = msgspec.msgpack.Encoder().encode
+_canonical = msgspec.json.Encoder(order="deterministic").encode
 _json = msgspec.json.Encoder().encode
 
 
@@ -98,7 +98,7 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
     foreign_id = _foreign_id(event, placed)
     root = event.parent_run_id is None and not (event.lineage and event.lineage.parent)
     eligible = root and event.attempt == 1 and event.task.eligible
-    digest = hashlib.sha256(_pack(event)).digest()[:16]
+    digest = hashlib.sha256(_canonical(event)).digest()[:16]
     task = _task(event, foreign_id)
     body = (
         _fixed(event, placed, microseconds(receipt.at), eligible, _looped(event, reason), suspect, sanitized)

@@ -31,6 +31,7 @@ def strict(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
         kw_only=True,
         omit_defaults=True,
         forbid_unknown_fields=True,
+        gc=False,  # they hold no cycle, and a request makes many
     )
 
 

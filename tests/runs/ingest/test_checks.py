@@ -33,8 +33,6 @@ from .wire import checked
         ({"ended_at": "9999-12-31T23:59:59-12:00"}, "out_of_range", "ended_at"),
         ({"tokens": {"input": 5, "cached": 6}}, "out_of_range", "tokens.cached"),
         ({"halt_detail": {"text": "x" * 4_096}}, "too_large", "halt_detail"),
-        ({"halt_detail": {"n": 10**20}}, "out_of_range", "halt_detail"),
-        ({"limits": {"a": {"b": [10**20]}}}, "out_of_range", "limits"),
     ],
 )
 def test_value_that_no_column_holds_is_rejected(overrides: dict[str, Any], code: str, field: str) -> None:

@@ -73,9 +73,16 @@ def test_external_id_is_mapped_in_a_space_of_its_own() -> None:
 
 def test_digest_ignores_what_means_the_same() -> None:
     run_id = str(make_run_id(NOW))
-    one = make_ingest_row(run_id=run_id, cost="0.50", started_at="2026-03-14T15:00:00Z")
+    one = make_ingest_row(
+        run_id=run_id, cost="0.50", started_at="2026-03-14T15:00:00Z", limits={"a": 1, "b": 2}
+    )
     same = make_ingest_row(
-        run_id=run_id.upper(), cost="0.5", started_at="2026-03-14T20:45:00+05:45", tenant="a", unknown=1
+        run_id=run_id.upper(),
+        cost="0.5",
+        started_at="2026-03-14T20:45:00+05:45",
+        tenant="a",
+        unknown=1,
+        limits={"b": 2, "a": 1},
     )
     assert one.digest == same.digest
 
