@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from itertools import accumulate
 
 from runs.choices import Family
 
-from .counts import Sums, total
+from .counts import Sums
 from .metrics import Bucket, Halts
 from .pieces import FROM_PIECES, parameters
 from .reading import Reading
@@ -28,17 +28,19 @@ def read_halts(
     buckets: Sequence[Bucket],
     now: Sequence[Sums],
 ) -> Halts:
-    whole, whole_before = total(now), total(before)
+    over_time = _by_family(now)
     return Halts(
         buckets=tuple(buckets),
-        families={
-            family.value: tuple(int(sums[f"halts_{family.value}"]) for sums in now) for family in Family
-        },
-        totals={family.value: int(whole[f"halts_{family.value}"]) for family in Family},
-        before={family.value: int(whole_before[f"halts_{family.value}"]) for family in Family},
+        families=over_time,
+        totals={name: sum(counts) for name, counts in over_time.items()},
+        before={name: sum(counts) for name, counts in _by_family(before).items()},
         reasons=stopped_by_reason(reading),
         baseline=trailing_baseline([*buckets_before, *buckets], [*before, *now], len(buckets)),
     )
+
+
+def _by_family(sums: Sequence[Sums]) -> dict[str, tuple[int, ...]]:
+    return {family.value: tuple(int(part[f"halts_{family.value}"]) for part in sums) for family in Family}
 
 
 def trailing_baseline(
@@ -49,15 +51,17 @@ def trailing_baseline(
     Usual is the rate of halts over the ``shown`` buckets before it, times its own length: parts of a bucket
     at a window's edges, and days of 23 or 25 hours, count for what they are. None where nothing ran before.
     """
+    ran = list(accumulate((int(part["runs"]) for part in sums), initial=0))
+    stopped = list(accumulate((int(part["stopped"]) for part in sums), initial=0))
     usual: list[float | None] = []
     for place in range(len(buckets) - shown, len(buckets)):
         since = max(0, place - shown)
-        if not any(part["runs"] for part in sums[since:place]):
+        if ran[place] == ran[since]:
             usual.append(None)
             continue
-        stopped = sum(int(part["stopped"]) for part in sums[since:place])
-        length = sum((bucket.end - bucket.start for bucket in buckets[since:place]), timedelta())
-        usual.append(stopped * ((buckets[place].end - buckets[place].start) / length))
+        length = buckets[place].start - buckets[since].start
+        share = (buckets[place].end - buckets[place].start) / length
+        usual.append((stopped[place] - stopped[since]) * share)
     return tuple(usual)
 
 
