@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from math import sqrt
+from math import inf, sqrt
 from statistics import median
 
 from guardops import shown
 
 _ERRORS = 3.0  # standard errors
 _MAD_TO_SIGMA = 1.4826  # of a normal distribution
-_FEW_BUCKETS = 4
+_FEWEST_BUCKETS = 4
 _AMOUNT_FLOOR = 0.1  # of the amount before
 
 
@@ -49,7 +49,7 @@ def share_change(
     chance = _ERRORS * sqrt(pooled * (1 - pooled) * (1 / sizes[0] + 1 / sizes[1]))
     difference = now - before
     amount = shown.points(difference) if abs(difference) >= 0.0005 else ""
-    return _change(difference, amount, worse=1, band=max(chance, usual_band(spread)))
+    return _change(difference, amount, worse=1, band=max(chance, usual_band(spread) or 0.0))
 
 
 def mean_change(now: float | None, before: float | None, spread: Sequence[float]) -> Change | None:
@@ -58,7 +58,7 @@ def mean_change(now: float | None, before: float | None, spread: Sequence[float]
         return None
     difference = now - before
     amount = shown.number(abs(difference)) if abs(difference) >= 0.005 else ""
-    return _change(difference, amount, worse=1, band=max(_AMOUNT_FLOOR * before, usual_band(spread)))
+    return _change(difference, amount, worse=1, band=_amount_band(before, spread))
 
 
 def money_change(
@@ -71,8 +71,7 @@ def money_change(
     amount = shown.money(abs(difference)) if abs(difference) >= Decimal("0.0005") else ""
     if percent and amount and before:
         amount += f" ({abs(difference) / before * 100:.0f}\u00a0%)"
-    band = max(_AMOUNT_FLOOR * float(before), usual_band(spread))
-    return _change(float(difference), amount, worse=1, band=band)
+    return _change(float(difference), amount, worse=1, band=_amount_band(float(before), spread))
 
 
 def halts_change(now: int, before: int) -> Change:
@@ -83,13 +82,19 @@ def halts_change(now: int, before: int) -> Change:
     return _change(difference, amount, worse=1, band=band)
 
 
-def usual_band(values: Sequence[float]) -> float:
-    """How far two periods' means differ by the buckets' own spread; 0 where too few buckets tell."""
-    if len(values) < _FEW_BUCKETS:
-        return 0.0
+def usual_band(values: Sequence[float]) -> float | None:
+    """How far two periods' means differ by the buckets' own spread; None where too few buckets tell."""
+    if len(values) < _FEWEST_BUCKETS:
+        return None
     middle = median(values)
     sigma = _MAD_TO_SIGMA * median(abs(value - middle) for value in values)
     return _ERRORS * sigma * sqrt(2 / len(values))
+
+
+def _amount_band(before: float, spread: Sequence[float]) -> float:
+    """The band of an amount, of which nothing but its buckets says how much chance moves it."""
+    band = usual_band(spread)
+    return inf if band is None else max(_AMOUNT_FLOOR * before, band)
 
 
 def _change(difference: float, amount: str, *, worse: int = 0, band: float = 0.0) -> Change:

@@ -13,7 +13,7 @@ from runs.reports.metrics import Overview, Window
 from runs.reports.windows import DEFAULT_RANGE
 
 RANGES = {
-    "1h": "Last hour",
+    "1h": "Last 1 h",
     "6h": "Last 6 h",
     "24h": "Last 24 h",
     "7d": "Last 7 days",

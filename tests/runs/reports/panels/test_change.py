@@ -56,6 +56,7 @@ def test_spike_does_not_widen_the_band_that_it_should_break() -> None:
     calm = [0.05, 0.06, 0.05, 0.06, 0.05, 0.06, 0.05]
 
     assert usual_band([*calm, 0.9]) == pytest.approx(usual_band([*calm, 0.06]), rel=0.5)
+    assert usual_band(calm[:3]) is None
 
 
 def test_better_is_never_loud() -> None:
@@ -77,6 +78,13 @@ def test_money_adds_its_percent_where_asked() -> None:
 
     assert change is not None
     assert (change.amount, change.verdict, change.beyond) == ("$0.061 (17\u00a0%)", "worse", True)
+
+
+def test_amount_is_quiet_where_too_few_buckets_tell_its_band() -> None:
+    change = money_change(Decimal("0.9"), Decimal("0.3"), [0.3, 0.9])
+
+    assert change is not None
+    assert (change.verdict, change.beyond) == ("worse", False)
 
 
 def test_amount_is_quiet_below_a_tenth() -> None:
