@@ -199,6 +199,24 @@ def test_root_without_namespaces_runs_it_as_nobody_in_a_folder_apart(
 
 
 @needs_root
+def test_root_in_a_home_that_is_closed_to_it_runs_it_as_nobody(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = Path(f"{home}-apart")
+    monkeypatch.setattr(postgres, "_folder_apart", lambda home: apart)
+    (home / "theirs").mkdir(mode=0o700)
+    os.chown(home / "theirs", 54321, 54321)  # in a user namespace root may not enter this
+    server = Postgres(home / "theirs" / "state", durable=False)
+    try:
+        server.start()
+        assert server.place.data == apart / "data" / "postgres"
+        assert query(server, "SELECT 1") == 1
+    finally:
+        server.stop()
+        shutil.rmtree(apart)
+
+
+@needs_root
 @pytest.mark.parametrize("uid", [pwd.getpwnam("nobody").pw_uid, 54321], ids=["account", "no account"])
 def test_an_ordinary_user_runs_it_in_a_private_home(outsider: Callable[[int], Outsider], uid: int) -> None:
     user = outsider(uid)
