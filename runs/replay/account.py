@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Scope
@@ -15,6 +15,8 @@ from runs.models import Run
 from .demo import DemoTenant
 
 FIRST_ORGANISATION = "local"
+KEY_LIFE = timedelta(days=1)
+"""A key's text is kept nowhere, so that it is of no use once its runs are sent."""
 
 
 def make_key(slug: str, *, name: str, now: datetime, say: Callable[[str], None]) -> str:
@@ -37,6 +39,7 @@ def key_for(tenant: Tenant, *, name: str, now: datetime, say: Callable[[str], No
         scopes=[Scope.EVENTS_WRITE],
         actor=SYSTEM,
         now=now,
+        expires_at=now + KEY_LIFE,
     )
     say(f"Made the key {key} for the tenant {tenant.slug}.")
     return plain

@@ -21,9 +21,10 @@ from guardops.guard.scenarios.driver import Clock, Driver
 from guardops.guard.scenarios.roster import Job, jobs
 from guardops.guard.scenarios.tarpit import Loopback, serving
 from guardops.guard.session import Guard
-from runs.replay.progress import Progress
-from runs.replay.sender import Sender, Tally
-from runs.replay.timing import Calendar, stable_id
+
+from .progress import Progress
+from .sender import Sender, Tally
+from .timing import Calendar, stable_id
 
 LONGEST_S = 1_000.0
 """No scripted run takes longer than this many seconds."""

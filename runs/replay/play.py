@@ -21,9 +21,10 @@ from guardops.guard.results import is_empty
 from guardops.guard.scenarios.driver import Clock, Driver, Stop
 from guardops.guard.scenarios.script import Move, Script, Seen, Turn
 from guardops.guard.session import Guard
-from runs.replay.economy import Bill, bill
-from runs.replay.timing import Calendar, stable_id
-from runs.replay.traces import Call, Recorded, Trace
+
+from .economy import Bill, bill
+from .timing import Calendar, stable_id
+from .traces import Call, Recorded, Trace
 
 SHORT = 256
 

@@ -6,7 +6,7 @@ from django.core.exceptions import ValidationError
 from guardops.tenants.choices import Scope
 from guardops.tenants.keys import authenticate
 from guardops.tenants.models import Organisation, Tenant
-from runs.replay.account import make_key
+from runs.replay.account import KEY_LIFE, make_key
 from tests.factories import NOW, make_organisation, make_tenant
 
 pytestmark = pytest.mark.django_db
@@ -21,6 +21,7 @@ def test_a_key_for_a_known_tenant_may_only_send_its_events() -> None:
     holder = authenticate(f"Bearer {plain}", NOW)
     assert holder.tenants == {"acme": tenant.pk}
     assert holder.scopes == {Scope.EVENTS_WRITE}
+    assert holder.expires_at == NOW + KEY_LIFE
     assert len(said) == 1
 
 
