@@ -21,6 +21,13 @@ from django.conf import settings
 _VISIBILITY_SECONDS = 300  # after which a killed worker's message is given to another
 _TIME_LIMIT_SECONDS = 120  # less than half of it: a task never runs beside its own second delivery
 
+_REDIS_OPTIONS = {
+    "visibility_timeout": _VISIBILITY_SECONDS,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": 5,
+    "socket_connect_timeout": 5,
+}
+
 # `manage.py up` may run as root, in a container mostly; Celery warns of pickle, which we don't accept.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
@@ -28,12 +35,7 @@ app = Celery("guardops")
 app.conf.update(
     broker_url=settings.BROKER_URL,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={
-        "visibility_timeout": _VISIBILITY_SECONDS,
-        "unacked_restore_throttle": 1,
-        "socket_timeout": 5,
-        "socket_connect_timeout": 5,
-    },
+    broker_transport_options=_REDIS_OPTIONS if settings.BROKER_URL.startswith("redis") else {},
     accept_content=["json"],
     task_acks_late=True,
     task_reject_on_worker_lost=True,
