@@ -55,6 +55,7 @@ def overview(request: PageRequest) -> HttpResponse:
     found = read_overview(asked.scope, asked.window, now=now, steps_job=asked.steps_job)
     fragment, version, shown = wants_fragment(request), _version(found), request.GET.get("seen")
     context = {"asked": asked, "as_of": found.as_of.at, "poll": asked.links.page(seen=version)}
+    context["behind"] = 0 if found.as_of.exact else found.as_of.tail_rows
     if fragment and shown == version:  # nothing changed since the last poll: only the clock moves
         return reswap(render(request, "_as_of.html", context), "none")
     if fragment and shown == NO_RUNS:  # the first run arrived

@@ -109,7 +109,7 @@ def _runs(r: _Reader) -> Tile:
 
 def _completed(r: _Reader) -> Tile:
     change = count_change(r.now.completed, r.before.completed)
-    notes = (Note(f"of {shown.count(r.now.eligible)} tasks", r.href(eligible="1")),)
+    notes = (Note(f"of {_some(r.now.eligible, 'task')}", r.href(eligible="1")),)
     spark = r.spark(lambda c: c.completed)
     return Tile("Completed tasks", shown.count(r.now.completed), r.href(completes="1"), change, spark, notes)
 
@@ -128,11 +128,11 @@ def _share(
     sizes = (r.now.runs - unjudged[0], r.before.runs - unjudged[1])
     change = share_change(now, before, sizes, r.spread(read))
     value = "none" if now is None else shown.share(now)
-    return Tile(name, value, href, change, r.spark(read), (Note(_runs_of(hits), href), *notes))
+    return Tile(name, value, href, change, r.spark(read), (Note(_some(hits, "run"), href), *notes))
 
 
-def _runs_of(count: int) -> str:
-    return f"{count:,} run" if count == 1 else f"{count:,} runs"
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _halted(r: _Reader) -> Tile:
@@ -141,7 +141,7 @@ def _halted(r: _Reader) -> Tile:
 
 
 def _looped(r: _Reader) -> Tile:
-    failures = Note(f"{r.now.provider_failures:,} provider failures", r.href(provider_failure="1"))
+    failures = Note(_some(r.now.provider_failures, "provider failure"), r.href(provider_failure="1"))
     return _share(
         r,
         "Loop rate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
@@ -14,6 +15,9 @@ from django.test import Client
 
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant
+from runs.reports.metrics import AsOf, Scope
+from runs.reports.overview import read_overview
+from runs.reports.windows import parse_window
 from tests.factories import make_key, make_member, make_operator, make_tenant, make_user
 from tests.runs.rows import insert_rows, make_row, random_rows
 
@@ -145,6 +149,17 @@ def test_poll_with_news_brings_the_panels(tenant: Tenant, now: datetime) -> None
 
     assert "HX-Reswap" not in news
     assert 'id="halts"' in html_of(news)
+
+
+def test_long_tail_is_said_and_not_hidden(
+    tenant: Tenant, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_random(tenant, now, 20)
+    found = read_overview(Scope((tenant.pk,)), parse_window({}, now, "UTC"), now=now)
+    behind = replace(found, as_of=AsOf(now - timedelta(minutes=5), exact=False, tail_rows=60_001))
+    monkeypatch.setattr("runs.reports.pages.read_overview", lambda *_, **__: behind)
+
+    assert "60,001 newer runs not yet counted" in html_of(signed_in(make_member(tenant)).get("/"))
 
 
 def test_open_selects_are_not_swapped_by_a_poll(tenant: Tenant, now: datetime) -> None:
