@@ -25,12 +25,14 @@ FROM {FROM_PIECES} CROSS JOIN LATERAL (
         AND {{jobs}} AND release = %(release)s AND at >= p.start AND at < p.until OFFSET 0
 ) AS h"""
 _CAPS = f"SELECT job_type, step_unit, sum(near_cap)::bigint, max(cap) {_ROWS} GROUP BY 1, 2"
+# Unnested in a select list, which costs half of what a join with unnest does.
+_UNNESTED = "unnest(h.steps) AS value, unnest(h.steps_tasks) AS tasks"
 _VALUES = f"""\
-SELECT job_type, step_unit, u.value, sum(u.tasks)::bigint {_ROWS}
-CROSS JOIN LATERAL unnest(h.steps, h.steps_tasks) AS u(value, tasks) GROUP BY 1, 2, 3"""
+SELECT job_type, step_unit, value, sum(tasks)::bigint
+FROM (SELECT h.job_type, h.step_unit, {_UNNESTED} {_ROWS}) AS u GROUP BY 1, 2, 3"""
 _OVER_TIME = f"""\
-SELECT h.bucket, u.value, sum(u.tasks)::bigint {_ROWS}
-CROSS JOIN LATERAL unnest(h.steps, h.steps_tasks) AS u(value, tasks) GROUP BY 1, 2"""
+SELECT bucket, value, sum(tasks)::bigint
+FROM (SELECT h.bucket, {_UNNESTED} {_ROWS}) AS u GROUP BY 1, 2"""
 _BUCKET = "width_bucket(at, %(edges)s::timestamptz[]) - 1 AS bucket, steps, steps_tasks"
 _EVERY_JOB = "true"
 _THIS_JOB = "job_type = %(job_type)s"

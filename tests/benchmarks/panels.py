@@ -1,4 +1,4 @@
-"""Times every panel of the overview at many runs: `python -m tests.benchmarks.panels --rows 1000000`.
+"""Times every panel, and a page of the runs list: `python -m tests.benchmarks.panels --rows 1000000`.
 
 Loads runs of 14 tenants over 35 days by SQL, folding as they come, into a database of its own (on
 DATABASE_URL's server, or an embedded one), then reads each panel for all tenants, one, and several, filtered
@@ -94,6 +94,8 @@ def scopes() -> Iterator[tuple[str, Scope]]:
 
 
 def panels() -> dict[str, Callable[[Reading], object]]:
+    from runs.keyset import Sort, read_page
+    from runs.models import Run
     from runs.reports.counts import sums_by_bucket
     from runs.reports.facets import any_runs, read_job_types, read_releases
     from runs.reports.halts import read_halts
@@ -111,11 +113,19 @@ def panels() -> dict[str, Callable[[Reading], object]]:
         sums = sums_by_bucket(reading, [*earlier, *shown])
         return read_halts(reading, earlier, sums[: len(earlier)], shown, sums[len(earlier) :])
 
+    def runs_list(reading: Reading) -> object:
+        scope = reading.scope
+        runs = Run.objects.for_tenants(scope.tenant_ids).within(reading.window)
+        runs = runs if scope.job_type is None else runs.of_job(scope.job_type)
+        runs = runs if scope.release is None else runs.of_release(scope.release)
+        return read_page(runs, Sort(), reading.window)
+
     return {
         "tiles": tiles,
         "halts": halts,
         "steps": lambda reading: read_steps(reading, buckets(reading.window, reading.now), None),
         "filters": lambda reading: (any_runs(reading), read_job_types(reading), read_releases(reading)),
+        "runs list": runs_list,
     }
 
 
