@@ -83,6 +83,15 @@ class Story:
         return clause(self.run.halt_reason).capitalize()
 
     @property
+    def counted_limits(self) -> list[Limit]:
+        """The limits that the run is known to have used, and the one that stopped it."""
+        return [limit for limit in self.limits if limit.used or limit.hit]
+
+    @property
+    def other_limits(self) -> list[Limit]:
+        return [limit for limit in self.limits if not (limit.used or limit.hit)]
+
+    @property
     def first_step(self) -> int | None:
         return min((line.step for line in self.lines if isinstance(line, StepLine)), default=None)
 

@@ -80,6 +80,10 @@ class GuardLine:
     severity: str
     image: str
 
+    @property
+    def word(self) -> str:
+        return self.action.replace("_", " ")
+
 
 Line = StepLine | GuardLine
 
@@ -232,6 +236,8 @@ _LIMITS: dict[str, tuple[str, str, tuple[Reason, ...]]] = {
     "listing_cap": ("Pages of a listing", "peak_listing_pages", (Reason.LISTING_CAP,)),
     "hops": ("Hand-overs", "", (Reason.HOP_BUDGET,)),
     "descendants": ("Runs started", "", (Reason.DESCENDANTS_BUDGET,)),
+    "backoff": ("Seconds before a retry", "", ()),
+    "max_retry_after": ("Longest wait asked for, in seconds", "", ()),
     "children": ("Sub-agents at once", "", (Reason.CHILDREN_BUDGET,)),
 }
 
@@ -252,9 +258,11 @@ def limits_in_force(run: Run, detail: Detail) -> list[Limit]:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"{value:,g}" if abs(value) < 1e15 else str(value)
+    if isinstance(value, float):
+        return f"{value:,g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def as_text(value: Mapping[str, Any] | None) -> str:
