@@ -245,6 +245,8 @@ class RunFilter(filters.FilterSet):
     @property
     def qs(self) -> RunQuerySet:
         """The runs that match; none where a parameter makes no sense."""
+        runs: RunQuerySet = self.queryset
         if self.form.errors or self.form.window is None:
-            return self.queryset.none()
-        return self.filter_queryset(self.queryset.within(self.form.window))
+            return runs.none()
+        matching: RunQuerySet = self.filter_queryset(runs.within(self.form.window))
+        return matching

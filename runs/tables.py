@@ -45,13 +45,15 @@ class Cell(tables.Column):
         label: str,
         *,
         kind: str = "",
-        hollow: Callable[[Run], bool] = lambda run: False,
+        hollow: Callable[[Run], bool] | None = None,
         sortable: bool = False,
         **options: Any,
     ) -> None:
-        def cell_class(record: Run) -> str | None:
-            return f"{kind} none".strip() if hollow(record) else kind or None
+        def hollow_class(record: Run) -> str | None:
+            return f"{kind} none".strip() if hollow and hollow(record) else kind or None
 
+        # A plain text where it is the same in every row: tables2 inspects what it has to call.
+        cell_class = hollow_class if hollow else kind or None
         super().__init__(
             label,
             orderable=sortable,
