@@ -27,7 +27,7 @@ class Column:
     label: str
     title: str
     href: str
-    ordinal: int  # of its length since a midnight: labels stand where a step of ``LabelSteps`` divides it
+    ordinal: int  # in columns since a midnight: labels stand where the step between them divides it
     partial: bool = False
 
 
@@ -229,11 +229,9 @@ def sparkline(values: Sequence[float | None]) -> str:
     if len(known) < 2:
         return ""
     low, high = min(known), max(known)
-    y = (
-        detroit.scale_linear()
-        .set_domain([min(low, 0 if low < high * 0.5 else low), high or 1])
-        .set_range([27, 3])
-    )
+    # From zero, unless the line moves so little above it that nothing would be seen.
+    bottom = low if low >= high / 2 else 0
+    y = detroit.scale_linear().set_domain([bottom, high or 1]).set_range([27, 3])
     x = detroit.scale_linear().set_domain([0, len(values) - 1]).set_range([0, 100])
     return _line([(x(i), None if value is None else y(value)) for i, value in enumerate(values)])
 
@@ -288,10 +286,9 @@ def _y_axis(highest: int, frame: Frame) -> tuple[Any, tuple[Tick, ...]]:
 
 
 def _short(value: float) -> str:
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if value >= 10 * size or (value >= size and unit == "M"):
-            return f"{value / size:g}{unit}"
-    return f"{value:,.0f}"
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
+    return f"{value / 1_000:g}k" if value >= 10_000 else f"{value:,.0f}"
 
 
 def _slot(frame: Frame, columns: Sequence[Column], i: int, title: str, **drawn: Any) -> Slot:

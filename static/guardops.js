@@ -81,6 +81,10 @@
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (isPoll(event.detail) && document.hidden) event.preventDefault();
   });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    for (const polled of document.querySelectorAll("[data-poll]")) htmx.trigger(polled, "resume");
+  });
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { xhr, target, pathInfo } = event.detail;
     // Signed out meanwhile: the answer is the login page of another address.

@@ -11,6 +11,7 @@ from guardops.charts import Column
 from runs.reports.metrics import Bucket
 
 _DAY = timedelta(days=1)
+_MINUTE = timedelta(minutes=1)
 
 LABEL_STEPS: dict[timedelta, tuple[int, ...]] = {
     timedelta(minutes=15): (1, 2, 4, 8, 12, 16, 24, 48, 96),
@@ -57,9 +58,10 @@ def title(bucket: Bucket, length: timedelta) -> str:
 
 
 def so_far(buckets: Sequence[Bucket], now: datetime) -> timedelta | None:
-    """How much of the last bucket has passed, None where it is whole."""
-    last = buckets[-1] if buckets else None
-    return now - last.start if last and last.partial and last.start <= now else None
+    """How much of the last bucket has passed, in whole minutes; None where it is over or has just begun."""
+    last = buckets[-1]
+    passed = (now - last.start) // _MINUTE * _MINUTE
+    return passed if last.partial and _MINUTE <= passed < last.end - last.start else None
 
 
 def _label(bucket: Bucket, length: timedelta) -> str:
