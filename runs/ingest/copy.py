@@ -93,9 +93,9 @@ _LENGTH = struct.Struct("!i")
 _COLUMN_COUNT = len(COLUMNS)
 
 
-def place(tenant_id: int, run_id: UUID, ingest_mark: int, completes: bool) -> bytes:
+def place(tenant_id: int, run_id: bytes, ingest_mark: int, completes: bool) -> bytes:
     """Return the beginning of a row."""
-    return _PLACE.pack(_COLUMN_COUNT, 4, tenant_id, 16, run_id.bytes, 8, ingest_mark, 1, completes)
+    return _PLACE.pack(_COLUMN_COUNT, 4, tenant_id, 16, run_id, 8, ingest_mark, 1, completes)
 
 
 def microseconds(time: datetime) -> int:
@@ -119,8 +119,3 @@ def data(value: bytes) -> bytes:
 @functools.lru_cache(maxsize=4096)
 def texts(*values: str) -> bytes:
     return b"".join([data(value.encode()) for value in values])
-
-
-def source(tenant_id: int, kind: str, name: str, run_id: UUID) -> bytes:
-    """Return a row of `RunSource`."""
-    return b"\0\4" + integer(tenant_id) + texts(kind, name) + uuid(run_id)

@@ -32,11 +32,21 @@ LOCK_SPACE = 0x72756E73
 LOCK_TIMEOUT = "2s"
 ATTEMPTS = 3
 _LOCK_NOT_AVAILABLE = "55P03"
-# A caller's own transaction may record twice.
-_SPAN = """
-INSERT INTO ingest_span AS span (mark, tenant_id, min_run_id, max_run_id, runs) VALUES (%s, %s, %s, %s, %s)
-ON CONFLICT (mark, tenant_id) DO UPDATE SET min_run_id = least(span.min_run_id, excluded.min_run_id),
-    max_run_id = greatest(span.max_run_id, excluded.max_run_id), runs = span.runs + excluded.runs"""
+_MAP = """
+INSERT INTO external_run (tenant_id, external_id, run_id) VALUES (%s, %s, %s)
+ON CONFLICT (tenant_id, external_id) DO UPDATE SET run_id = excluded.run_id"""
+_COMPLETE = """
+INSERT INTO task_completion (tenant_id, root_task_id, run_id, awaited_run_id) VALUES (%s, %s, %s, %s)"""
+# One statement for both. A span is met again only where a caller's own transaction records twice.
+_SPANS_AND_SOURCES = """
+WITH span AS (
+    INSERT INTO ingest_span AS span (mark, tenant_id, min_run_id, max_run_id, runs)
+    SELECT %s, * FROM unnest(%s::int[], %s::uuid[], %s::uuid[], %s::int[])
+    ON CONFLICT (mark, tenant_id) DO UPDATE SET min_run_id = least(span.min_run_id, excluded.min_run_id),
+        max_run_id = greatest(span.max_run_id, excluded.max_run_id), runs = span.runs + excluded.runs
+)
+INSERT INTO run_source (tenant_id, kind, name, run_id)
+SELECT * FROM unnest(%s::int[], %s::text[], %s::text[], %s::uuid[])"""
 _RETRIED = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 
 
@@ -61,9 +71,9 @@ class _New:
     """A run that is not stored yet, and its place."""
 
     row: Row
-    run_id: UUID
+    run_id: bytes
     completes: bool
-    awaited: UUID | None = None  # the root run of the task it completes, where that has not arrived
+    awaited: bytes | None = None  # the root run of the task it completes, where that has not arrived
 
 
 def record_runs(rows: Sequence[Row]) -> Recorded:
@@ -104,7 +114,7 @@ def _record(rows: Sequence[Row], *, careful: bool) -> Recorded:
         new: list[_New] = []
         for tenant_id, group in groups.items():
             new += _sift(group, read_known(cursor, tenant_id, group), recorded)
-        new.sort(key=lambda run: (run.row.tenant_id, run.run_id.int))
+        new.sort(key=_tenant_and_run)
         refused = _copy_by_halves(cursor, new, mark) if careful else _copy_runs(cursor, new, mark)
         recorded.refused = len(refused)
         recorded.results += [_refusal(run.row) for run in refused]
@@ -121,12 +131,13 @@ def _record(rows: Sequence[Row], *, careful: bool) -> Recorded:
 
 
 def _lock(cursor: CursorWrapper, tenant_ids: Iterable[int]) -> int:
-    """Lock the tenants and return the mark of this transaction: its id, by which fold counts."""
-    cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
-    for tenant_id in tenant_ids:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK_SPACE, tenant_id])
-    cursor.execute("SELECT pg_current_xact_id()::text::bigint")
-    mark: int = cursor.fetchone()[0]
+    """Lock the tenants, in this order, and return the transaction's id: the mark by which fold counts."""
+    locks = "".join(f"pg_advisory_xact_lock({LOCK_SPACE}, {tenant_id:d}), " for tenant_id in tenant_ids)
+    cursor.execute(
+        f"SELECT set_config('lock_timeout', %s, true), {locks}pg_current_xact_id()::text::bigint",
+        [LOCK_TIMEOUT],
+    )
+    mark: int = cursor.fetchone()[-1]
     return mark
 
 
@@ -141,7 +152,7 @@ def _sift(rows: Sequence[Row], known: Known, recorded: Recorded) -> list[_New]:
             continue
         run_id = row.run_id
         if row.foreign_id is not None or run_id is None:
-            run_id = uuid7(unix_ms(row.at), secrets.randbits(74))
+            run_id = uuid7(unix_ms(row.at), secrets.randbits(74)).bytes
             known.mapped[str(row.foreign_id)] = run_id
         run = _New(row, run_id, completes=False)
         if row.completing:
@@ -167,7 +178,7 @@ def _complete(run: _New, known: Known) -> None:
     """Let the run complete its task, unless another one has: a task completes once, by what arrives first."""
     task = run.row.task
     if not task:
-        elsewhere = known.completed and str(run.run_id) in known.completed
+        elsewhere = known.completed and str(UUID(bytes=run.run_id)) in known.completed
         run.completes = not elsewhere and run.run_id not in known.awaited
         return
     root = as_run_id(task)
@@ -179,8 +190,11 @@ def _complete(run: _New, known: Known) -> None:
 
 def _copy_runs(cursor: CursorWrapper, new: Sequence[_New], mark: int) -> list[_New]:
     """Copy the runs, in the order of their keys; returns those refused, of which there are none here."""
-    rows = [copy.place(run.row.tenant_id, run.run_id, mark, run.completes) + run.row.body for run in new]
-    _copy(cursor, "run", copy.COLUMNS, rows)
+    if new:
+        rows = [copy.place(run.row.tenant_id, run.run_id, mark, run.completes) + run.row.body for run in new]
+        statement = f"COPY run ({', '.join(copy.COLUMNS)}) FROM STDIN (FORMAT BINARY)"
+        with connection.wrap_database_errors, cursor.copy(statement) as stream:
+            stream.write(b"".join([copy.HEADER, *rows, copy.TRAILER]))
     return []
 
 
@@ -201,57 +215,46 @@ def _refusal(row: Row) -> EventResult:
 
 
 def _write_beside(cursor: CursorWrapper, new: Sequence[_New], mark: int) -> None:
-    """Write what is kept beside the runs: their span, ids that stand for them, tasks completed, sources."""
-    for tenant_id, group in groupby(new, lambda run: run.row.tenant_id):
-        ids = [run.run_id for run in group]
-        cursor.execute(_SPAN, [mark, tenant_id, ids[0], ids[-1], len(ids)])
+    """Write what is kept beside the runs: ids that stand for them, completed tasks, sources, and spans."""
     if mapped := sorted(
-        (run.row.tenant_id, run.row.foreign_id, run.run_id) for run in new if run.row.foreign_id
+        (run.row.tenant_id, run.row.foreign_id, run.run_id.hex()) for run in new if run.row.foreign_id
     ):
-        cursor.executemany(
-            "INSERT INTO external_run (tenant_id, external_id, run_id) VALUES (%s, %s, %s)"
-            " ON CONFLICT (tenant_id, external_id) DO UPDATE SET run_id = excluded.run_id",
-            mapped,
-        )
+        cursor.executemany(_MAP, mapped)
     if tasks := sorted(
-        (run.row.tenant_id, run.row.task, run.run_id, run.awaited)
+        (run.row.tenant_id, run.row.task, run.run_id.hex(), run.awaited.hex() if run.awaited else None)
         for run in new
         if run.completes and run.row.task
     ):
-        cursor.executemany(
-            "INSERT INTO task_completion (tenant_id, root_task_id, run_id, awaited_run_id)"
-            " VALUES (%s, %s, %s, %s)",
-            tasks,
-        )
+        cursor.executemany(_COMPLETE, tasks)
     sources = sorted(
         {
-            (run.row.tenant_id, source.kind, source.name, run.run_id)
+            (run.row.tenant_id, source.kind, source.name, run.run_id.hex())
             for run in new
             for source in run.row.sources
         }
     )
-    _copy(
-        cursor,
-        "run_source",
-        ("tenant_id", "kind", "name", "run_id"),
-        [copy.source(*source) for source in sources],
-    )
+    spans = []
+    for tenant_id, group in groupby(new, lambda run: run.row.tenant_id):
+        ids = [run.run_id for run in group]
+        spans.append((tenant_id, ids[0].hex(), ids[-1].hex(), len(ids)))
+    if spans:
+        cursor.execute(_SPANS_AND_SOURCES, [mark, *_columns(spans, 4), *_columns(sources, 4)])
 
 
-def _copy(cursor: CursorWrapper, table: str, columns: Sequence[str], rows: Sequence[bytes]) -> None:
-    if not rows:
-        return
-    statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-    with connection.wrap_database_errors, cursor.copy(statement) as stream:
-        stream.write(b"".join([copy.HEADER, *rows, copy.TRAILER]))
+def _columns(rows: Sequence[tuple[object, ...]], count: int) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(count)]
 
 
 def _tenant_and_index(row: Row) -> tuple[int, int]:
     return row.tenant_id, row.index
 
 
+def _tenant_and_run(run: _New) -> tuple[int, bytes]:
+    return run.row.tenant_id, run.run_id
+
+
 def _day(row: Row) -> date:
     """Return the day whose partition the run goes to."""
     if row.foreign_id is None and row.run_id is not None:
-        return datetime.fromtimestamp(uuid7_ms(row.run_id) / 1000, UTC).date()
+        return datetime.fromtimestamp(uuid7_ms(UUID(bytes=row.run_id)) / 1000, UTC).date()
     return row.at.astimezone(UTC).date()

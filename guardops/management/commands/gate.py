@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 import uvicorn
@@ -13,6 +14,8 @@ DRAIN_SECONDS = 15
 BACKLOG = 2048
 # A request makes some hundred thousand objects that hold no cycle; walking them doubles what decoding costs.
 GARBAGE_THRESHOLDS = (500_000, 20, 100)
+# The loop takes a body in some forty pieces, and waits this long for each while another thread decodes.
+SWITCH_SECONDS = 0.001
 
 
 class Command(BaseCommand):
@@ -26,6 +29,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, host: str, port: int, fd: int | None, **options: Any) -> None:
         gc.set_threshold(*GARBAGE_THRESHOLDS)
+        sys.setswitchinterval(SWITCH_SECONDS)
         uvicorn.run(
             "guardops.gate:app",
             host=host,
