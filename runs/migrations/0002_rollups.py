@@ -19,7 +19,9 @@ class Migration(migrations.Migration):
                 ("system_identifier", models.BigIntegerField()),
                 ("hours_to", models.DateTimeField()),
                 ("days_to", models.DateTimeField()),
-                ("folded_at", models.DateTimeField()),
+                ("folded_at", models.DateTimeField(null=True)),
+                ("watched_mark", models.BigIntegerField()),
+                ("watched_at", models.DateTimeField()),
             ],
             options={
                 "db_table": "fold_state",

@@ -152,7 +152,12 @@ class FoldState(models.Model):
     system_identifier = models.BigIntegerField()
     hours_to = models.DateTimeField()  # copies by hour exist for all that was placed before
     days_to = models.DateTimeField()  # copies by day exist for all that was placed before
-    folded_at = models.DateTimeField()
+    # What was acknowledged by then is counted; empty where that is not known yet.
+    folded_at = models.DateTimeField(null=True)
+    # The next such time: at ``watched_at`` no transaction had a number from ``watched_mark`` on, so once
+    # ``last`` has come that far, all that was acknowledged before is counted.
+    watched_mark = models.BigIntegerField()
+    watched_at = models.DateTimeField()
 
     class Meta:
         db_table = "fold_state"

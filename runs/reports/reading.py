@@ -34,8 +34,8 @@ class Reading:
     def as_of(self) -> AsOf:
         if not self.tail.too_long:
             return AsOf(self.now, exact=True, tail_rows=self.tail.rows)
-        counted_to = self.state.folded_at if self.state else self.window.start
-        return AsOf(counted_to, exact=False, tail_rows=self.tail.rows)
+        folded_at = self.state.folded_at if self.state else None
+        return AsOf(folded_at or self.window.start, exact=False, tail_rows=self.tail.rows)
 
     @property
     def tenant_ids(self) -> list[int]:

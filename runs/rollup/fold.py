@@ -50,6 +50,7 @@ class FoldReport:
 @dataclass(frozen=True, slots=True)
 class _Batch:
     hi: int
+    next_mark: int  # no transaction had this number or a higher one when the batch was read
     rows: int
     parameters: dict[str, Any]
     more: bool
@@ -74,10 +75,7 @@ def fold_once(now: datetime, *, rows_a_tick: int = ROWS_A_TICK) -> FoldReport:
             cursor.execute("DELETE FROM ingest_span WHERE mark < %s", [batch.hi])
         hours_to = _copy_closed(cursor, Grain.HOUR, state.hours_to, now)
         days_to = _copy_closed(cursor, Grain.DAY, state.days_to, now)
-        cursor.execute(
-            "UPDATE fold_state SET last = %s, hours_to = %s, days_to = %s, folded_at = %s",
-            [batch.hi, hours_to, days_to, now],
-        )
+        _save(cursor, state, batch, now, hours_to=hours_to, days_to=days_to)
         cursor.execute("SELECT coalesce(sum(runs), 0) FROM ingest_span")
         return FoldReport(batch.rows, batch.hi, int(cursor.fetchone()[0]), batch.more)
 
@@ -86,8 +84,9 @@ def _state(cursor: Any, now: datetime) -> State:
     """Return the state, made on demand; before it exists there are no rows that copies could lack."""
     identifier = read_system_identifier(cursor)
     cursor.execute(
-        "INSERT INTO fold_state (id, last, system_identifier, hours_to, days_to, folded_at)"
-        " VALUES (1, 0, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        "INSERT INTO fold_state (id, last, system_identifier, hours_to, days_to, watched_mark, watched_at)"
+        " VALUES (1, 0, %s, %s, %s, pg_snapshot_xmax(pg_current_snapshot())::text::bigint, %s)"
+        " ON CONFLICT DO NOTHING",
         [identifier, _closed(Grain.HOUR, now), _closed(Grain.DAY, now), now],
     )
     state = State.read(cursor)
@@ -102,8 +101,11 @@ def _state(cursor: Any, now: datetime) -> State:
 
 
 def _next_batch(cursor: Any, state: State, rows_a_tick: int) -> _Batch:
-    cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-    hi = cursor.fetchone()[0]
+    cursor.execute(
+        "SELECT pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint"
+        " FROM pg_current_snapshot() AS now"
+    )
+    hi, next_mark = cursor.fetchone()
     cursor.execute(
         """\
 SELECT sum(runs), min(first), max(last), max(mark), (SELECT max(mark) FROM ingest_span WHERE mark < %(hi)s)
@@ -116,7 +118,7 @@ FROM (
     )
     rows, first, last, taken, newest = cursor.fetchone()
     if not rows:
-        return _Batch(hi, 0, {}, more=False)
+        return _Batch(hi, next_mark, 0, {}, more=False)
     more = taken < newest
     hi = taken + 1 if more else hi
     parameters = {
@@ -127,7 +129,22 @@ FROM (
         "hours_to": state.hours_to,
         "days_to": state.days_to,
     }
-    return _Batch(hi, int(rows), parameters, more)
+    return _Batch(hi, next_mark, int(rows), parameters, more)
+
+
+def _save(
+    cursor: Any, state: State, batch: _Batch, now: datetime, *, hours_to: datetime, days_to: datetime
+) -> None:
+    folded_at, watched_mark, watched_at = state.folded_at, state.watched_mark, state.watched_at
+    if batch.hi >= watched_mark:
+        folded_at, watched_mark, watched_at = watched_at, batch.next_mark, now
+    if batch.hi >= batch.next_mark:
+        folded_at = now
+    cursor.execute(
+        "UPDATE fold_state SET last = %s, hours_to = %s, days_to = %s, folded_at = %s, watched_mark = %s,"
+        " watched_at = %s",
+        [batch.hi, hours_to, days_to, folded_at, watched_mark, watched_at],
+    )
 
 
 def _closed(grain: Grain, now: datetime) -> datetime:

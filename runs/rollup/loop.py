@@ -46,7 +46,7 @@ def fold_until(stop: Event, clock: Callable[[], datetime], *, interval_s: float 
 
 def _say(report: FoldReport, told: _Told, now: datetime) -> None:
     told.rows += report.rows
-    if report.more or not report.pending:
+    if report.rows or not report.pending:
         told.waiting_since = None
     elif told.waiting_since is None:
         told.waiting_since = now

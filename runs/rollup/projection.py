@@ -10,7 +10,6 @@ from guardops.guard.reasons import Family
 from runs.querysets import COST_PARTS
 
 ORIGIN = "TIMESTAMPTZ '2000-01-01 00:00:00Z'"
-CELL = ("tenant_id", "at", "job_type", "release")
 EXACT_STEPS = 10_000
 """Steps from here on keep three digits, so that no sender can make a histogram long."""
 

@@ -34,6 +34,10 @@ def rebase_marks() -> int:
             " FROM run WHERE ingest_mark = %s GROUP BY 1, 2 ORDER BY 1, 2",
             [_UNCOUNTED],
         )
-        cursor.execute("UPDATE fold_state SET last = %s, system_identifier = %s", [_UNCOUNTED, identifier])
+        cursor.execute(
+            "UPDATE fold_state SET last = %s, system_identifier = %s,"
+            " watched_mark = pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
+            [_UNCOUNTED, identifier],
+        )
         cursor.execute("SELECT coalesce(sum(runs), 0)::bigint FROM ingest_span")
         return int(cursor.fetchone()[0])

@@ -74,6 +74,23 @@ def test_run_of_an_open_transaction_waits_and_is_counted_once_it_commits() -> No
     assert (released.rows, released.pending) == (1, 0)
 
 
+def test_what_an_open_transaction_holds_back_does_not_pass_for_counted() -> None:
+    later = NOW + timedelta(minutes=5)
+    fold(NOW)
+    with another_session() as writer:
+        writer.execute("SELECT pg_current_xact_id()")
+        insert_rows([make_row(NOW)])
+        fold_once(later)
+        fold_once(later + timedelta(seconds=1))
+        held = FoldState.objects.get().folded_at
+        writer.commit()
+    fold(later + timedelta(minutes=1))
+    fold_once(later + timedelta(minutes=2))
+
+    assert held <= later
+    assert FoldState.objects.get().folded_at > later
+
+
 def test_rolled_back_rows_are_never_counted() -> None:
     insert_rows([make_row(NOW)])
     with transaction.atomic():
