@@ -71,6 +71,11 @@ _COST_PARTS = [("useful", "useful"), ("forced", "forced answers"), ("halted", "h
 _ORDERS = [(f"{sign}{key}", key) for key in COLUMNS for sign in ("-", "")]
 
 
+def is_given(value: Any) -> bool:
+    """Say whether a parameter was there; 0 is a value like any other."""
+    return value not in (None, "", [])
+
+
 class VerbFilter(filters.Filter):
     """Narrows by the queryset verb of this name, with the value as its argument."""
 
@@ -80,7 +85,7 @@ class VerbFilter(filters.Filter):
         super().__init__(**extra)
 
     def filter(self, runs: RunQuerySet, value: Any) -> RunQuerySet:
-        return runs if value in (None, "", []) else getattr(runs, self.verb)(value)
+        return getattr(runs, self.verb)(value) if is_given(value) else runs
 
 
 class FlagFilter(VerbFilter):

@@ -31,7 +31,9 @@ COLUMNS = {"at": "at", "steps": "steps", "cost": "cost", "duration": "duration_m
 """What a list may be sorted by, as the URL names it, and the column behind it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BOUNDS = {"at": 253_402_300_799_999_999, "steps": 2**31 - 1, "duration": 2**63 - 1, "tenant": 2**31 - 1}
+_LATEST = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_BOUNDS = {"at": _LATEST, "steps": 2**31 - 1, "duration": 2**63 - 1, "tenant": 2**31 - 1}
+_MICRO = Decimal("0.000001")
 _MAX_CURSOR = 120
 
 
@@ -102,7 +104,7 @@ def _whole(text: str, high: int) -> int:
 def _read_value(key: str, text: str) -> datetime | Decimal | int:
     if key == "cost":
         value = Decimal(text)
-        if not (value.is_finite() and 0 <= value < 10**8):
+        if not (0 <= value < 10**8 and value == value.quantize(_MICRO)):
             raise ValueError(text)
         return value
     if key not in COLUMNS:

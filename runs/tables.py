@@ -91,7 +91,8 @@ class RunTable(tables.Table):
         self.tenants, self.now = tenants, now
 
     def render_at(self, record: Run) -> SafeString:
-        query = f"?tenant={self.tenants[record.tenant_id]}" if len(self.tenants) > 1 else ""
+        slug = self.render_tenant_id(record.tenant_id)
+        query = f"?tenant={slug}" if len(self.tenants) > 1 and slug else ""
         return format_html(
             '<a class="n" href="{}{}" title="{}">{}</a>',
             reverse("runs:detail", args=[record.run_id]),
@@ -104,7 +105,8 @@ class RunTable(tables.Table):
         return visible(value)
 
     def render_tenant_id(self, value: int) -> str:
-        return self.tenants[value]
+        # A tenant made since the page began to load has no name here yet.
+        return self.tenants.get(value, "")
 
     def render_outcome(self, value: str) -> SafeString:
         return outcome(value)

@@ -118,12 +118,11 @@ def picks_of(listing: Listing, seen: Visible) -> list[Pick]:
     if len(seen.tenants) > 1:
         slugs = [(tenant.slug, tenant.slug) for tenant in seen.tenants]
         picks.append(pick_of("tenant", "Tenant", slugs, chosen["tenant"], f"All {len(slugs)}"))
-    jobs, releases = (
-        named(listing.names.job_types, chosen["job"]),
-        named(listing.names.releases, chosen["release"]),
-    )
-    picks.append(pick_of("job", "Job type", jobs, chosen["job"]))
-    picks.append(pick_of("release", "Release", releases, chosen["release"]))
+    for name, label, found in (
+        ("job", "Job type", listing.names.job_types),
+        ("release", "Release", listing.names.releases),
+    ):
+        picks.append(pick_of(name, label, named(found, chosen[name]), chosen[name]))
     return picks
 
 

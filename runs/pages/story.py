@@ -88,6 +88,7 @@ class GuardLine:
 Line = StepLine | GuardLine
 
 _ACTIONS: dict[str, tuple[str, str, str]] = {
+    Action.CONTINUE: ("Guard let it go on", "", "check"),
     Action.WAIT: ("Guard made it wait", "", "clock"),
     Action.REFUSE: ("Guard refused a call", "warn", "blocked"),
     Action.NUDGE: ("Guard nudged", "warn", "flag"),
@@ -95,8 +96,6 @@ _ACTIONS: dict[str, tuple[str, str, str]] = {
     Action.ESCALATE: ("Guard handed it to a person", "warn", "escalate"),
     Action.HALT: ("Guard halted", "danger", "halt"),
 }
-
-
 _STEP_MARKS: dict[str, tuple[str, str]] = {
     StepOutcome.OK: ("check", ""),
     StepOutcome.EMPTY: ("same", ""),

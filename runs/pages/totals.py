@@ -10,6 +10,7 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import QueryCanceled
 
 from guardops.guard.reasons import FAMILY_OF, Family, canonical
+from runs.filters import is_given
 from runs.querysets import COST_PARTS
 from runs.reports.counts import sums_by_bucket
 from runs.reports.halts import stopped_by_reason
@@ -59,7 +60,7 @@ def count_runs(reading: Reading, chosen: RunFilter, page: Page) -> Total:
 
 def _rolled_up(reading: Reading, cleaned: Mapping[str, Any]) -> int | None:
     """Return the roll-ups' number of these filters, None where they keep none."""
-    given = {name: value for name, value in cleaned.items() if value and name not in _IN_SCOPE}
+    given = {name: value for name, value in cleaned.items() if is_given(value) and name not in _IN_SCOPE}
     if given.keys() & {"family", "reason"}:
         given.pop("stopped", None)
     read = _READERS.get(frozenset(given))

@@ -51,6 +51,9 @@ def written(text: str) -> str:
         written(f"cost Infinity {RUN_ID.hex} 1"),
         written(f"cost 1e5000 {RUN_ID.hex} 1"),
         written(f"cost -1 {RUN_ID.hex} 1"),
+        written(f"cost 1e-4000000 {RUN_ID.hex} 1"),
+        written(f"cost 0.0000001 {RUN_ID.hex} 1"),
+        written(f"at 253402300799999999 {RUN_ID.hex} 1"),
         written(f"cost x {RUN_ID.hex} 1"),
     ],
 )

@@ -142,6 +142,8 @@ MEASURES = {
     "tasks": "completes=1&answered=1&step_unit=turn&job=coding",
     "of_job": "job=coding&looped=1&release=r1",
     "together": "looped=1&blocked=1",
+    "no_steps": "steps_max=0",
+    "any_steps": "steps_min=0",
 }
 
 
@@ -153,6 +155,7 @@ def test_count_is_the_number_of_rows(cast: Cast, viewer: Client, now: datetime, 
         for steps in (35, 36, 37, 38)
         for unit in ("tool_call", "turn")
     ]
+    rows += [make_row(now - timedelta(hours=2), steps=0) for _ in range(3)]
     tenants = {1: cast.tenant.pk, 2: cast.sibling.pk, 3: cast.foreign.pk}
     insert_rows({**row, "tenant_id": tenants[row["tenant_id"]]} for row in rows)
     response = viewer.get(f"/runs/?{filters}&size=2")

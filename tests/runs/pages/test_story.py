@@ -58,6 +58,13 @@ def test_interventions_stand_at_their_steps() -> None:
     ]
 
 
+@pytest.mark.parametrize("action", Action)
+def test_every_action_has_words(action: Action) -> None:
+    (line,) = timeline(Detail(interventions=[Intervention(step=1, action=action)]), "")
+    assert isinstance(line, GuardLine)
+    assert line.said.startswith("Guard ")
+
+
 def test_refused_step_says_why_in_its_own_line() -> None:
     detail = Detail(
         last_steps=steps("a", outcome=StepOutcome.REFUSED),
