@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from runs.models import Run
 from runs.pages import list as list_page
 from tests.runs.pages.conftest import Cast, listed
-from tests.runs.rows import insert_rows, make_row, random_rows
+from tests.runs.rows import fold, insert_rows, make_row, random_rows
 
 Add = Callable[..., UUID]
 HTMX = {"HX-Request": "true"}
@@ -164,6 +164,19 @@ def test_count_is_the_number_of_rows(cast: Cast, viewer: Client, now: datetime, 
     assert total.exact
     assert total.number == sum(map(len, everything)) > 2
     assert f">{total.number} runs</h2>" in response.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_count_stays_the_number_of_rows_once_folded(cast: Cast, viewer: Client, now: datetime) -> None:
+    for seed in (1, 2):  # the second half stays in the tail
+        rows = random_rows(random.Random(seed), 150, now - timedelta(hours=20), now)
+        insert_rows(row | {"tenant_id": cast.tenant.pk} for row in rows)
+        if seed == 1:
+            assert fold(now).rows == 150
+    for filters in MEASURES.values():
+        total = viewer.get(f"/runs/?{filters}&size=1").context["listing"].total
+        everything = follow(viewer, f"?{filters}&size=200", "next")
+        assert (total.number, total.exact) == (sum(map(len, everything)), True), filters
 
 
 def test_counting_stops_at_its_bound(viewer: Client, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
