@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import sys
+import socket
 from typing import Any
 
-import uvicorn
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-KEEP_ALIVE_SECONDS = 75  # longer than the client's 30: the client closes first, and never into a request
-DRAIN_SECONDS = 15
-BACKLOG = 2048
-# A request makes some hundred thousand objects that hold no cycle; walking them doubles what decoding costs.
-GARBAGE_THRESHOLDS = (500_000, 20, 100)
-# The loop takes a body in some forty pieces, and waits this long for each while another thread decodes.
-SWITCH_SECONDS = 0.001
+from guardops.gate.server import serve
+from guardops.local import ports
+from guardops.local.errors import LocalError
 
 
 class Command(BaseCommand):
@@ -28,20 +22,8 @@ class Command(BaseCommand):
         parser.add_argument("--fd", type=int, help="serve on this inherited listening socket instead")
 
     def handle(self, *args: Any, host: str, port: int, fd: int | None, **options: Any) -> None:
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
-        sys.setswitchinterval(SWITCH_SECONDS)
-        uvicorn.run(
-            "guardops.gate:app",
-            host=host,
-            port=port,
-            fd=fd,
-            backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=DRAIN_SECONDS,
-            lifespan="on",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-        )
+        try:
+            door = socket.socket(fileno=fd) if fd is not None else ports.listen(host, port)
+        except (LocalError, OSError) as error:
+            raise CommandError(str(error)) from None
+        serve(door)
