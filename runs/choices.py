@@ -1,4 +1,4 @@
-"""Choices of the runs app. The values are the wire's own (`guardops.guard.events`), the labels are for people."""
+"""Choices of the runs app: the values are the wire's own (`guardops.guard.events`), the labels for people."""
 
 from django.db.models import IntegerChoices, TextChoices
 
