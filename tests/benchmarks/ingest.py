@@ -92,6 +92,7 @@ class Bench:
             pids = {"gate": gate.pid}
             if fold:
                 pids["fold"] = stack.enter_context(FoldProcess(self.url)).pid
+                _wait(_fold_runs)
             bodies = [list(sender.bodies(batch)) for sender in self.senders]
             self._send(gate, [[b"[]"] for _ in self.senders])  # keys are read, modules loaded
             before = self._cpu(pids)
@@ -99,9 +100,10 @@ class Bench:
             self._send(gate, bodies)
             seconds = time.perf_counter() - began
             exact = self._is_exact() if fold else _stored() == self.count
-            folded = not fold or _wait_for_fold()
+            if fold:
+                _wait(_all_is_folded)
             after = self._cpu(pids)
-            exact = exact and folded and (not fold or not recount())
+            exact = exact and not (fold and recount())
         return Posted(seconds, {name: after[name] - before[name] for name in after}, exact)
 
     def _cpu(self, pids: dict[str, int]) -> dict[str, float]:
@@ -238,16 +240,24 @@ def _stored() -> int:
     return Run.objects.count()
 
 
-def _wait_for_fold() -> bool:
-    """Wait until fold has counted what is stored."""
+def _fold_runs() -> bool:
+    from runs.models import FoldState
+
+    return FoldState.objects.exists()
+
+
+def _all_is_folded() -> bool:
     from runs.models import IngestSpan
 
+    return not IngestSpan.objects.exists()
+
+
+def _wait(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + FOLD_SECONDS
-    while IngestSpan.objects.exists():
+    while not condition():
         if time.monotonic() > deadline:
-            return False
+            raise SystemExit("fold does not get on")
         time.sleep(0.05)
-    return True
 
 
 def measure(bench: Bench, batch: int, rounds: int, say: Callable[[str], None]) -> dict[str, object]:
