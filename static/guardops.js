@@ -68,6 +68,7 @@
 
   // Live refresh: no polls from a hidden page, a lost focus is put back, a failing poll is said.
   const isPoll = (detail) => Boolean(detail.elt?.matches?.("[data-poll]"));
+  const linksIn = (part) => [...(part?.querySelectorAll("a[href]") ?? [])];
   let focused = null;
   const stale = (on) => {
     const banner = document.getElementById("stale");
@@ -94,13 +95,16 @@
       return;
     }
     const active = document.activeElement;
-    focused = target.contains(active) && !active.id ? active.getAttribute("href") : null;
+    const place = linksIn(target).indexOf(active);
+    focused = place < 0 || active.id ? null : { target: target.id, href: active.getAttribute("href"), place };
   });
   document.addEventListener("htmx:afterSettle", () => {
-    if (!focused) return;
-    const again = document.querySelector(`a[href="${CSS.escape(focused)}"]`);
+    if (!focused || document.activeElement !== document.body) return;
+    // The same link; where the window has moved on, and every link with it, the one in its place.
+    const links = linksIn(document.getElementById(focused.target));
+    const again = links.find((link) => link.getAttribute("href") === focused.href) ?? links[focused.place];
     focused = null;
-    if (again && document.activeElement === document.body) again.focus({ preventScroll: true });
+    again?.focus({ preventScroll: true });
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     if (isPoll(event.detail)) stale(!event.detail.successful);

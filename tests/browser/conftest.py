@@ -130,3 +130,9 @@ def desk(browser: Browser, live_server: LiveServer) -> Iterator[Desks]:
     desks = Desks(browser, live_server)
     yield desks
     desks.close()
+
+
+@pytest.fixture(params=LOOKS, ids=str)
+def look(request: pytest.FixtureRequest) -> Look:
+    found: Look = request.param
+    return found

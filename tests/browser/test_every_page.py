@@ -80,7 +80,6 @@ def test_login_is_accessible(desk: Desks, tenant: Tenant) -> None:
     assert faults_by_look(desk, None, "/login/") == {}
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_open_menu_is_accessible(desk: Desks, seeded: Tenant, person: User, look: Look) -> None:
     at = desk(person, look)
     at.open("/").locator(".nav .menu summary").click()
