@@ -191,10 +191,13 @@ def _complete(run: _New, known: Known) -> None:
 def _copy_runs(cursor: CursorWrapper, new: Sequence[_New], mark: int) -> list[_New]:
     """Copy the runs, in the order of their keys; returns those refused, of which there are none here."""
     if new:
-        rows = [copy.place(run.row.tenant_id, run.run_id, mark, run.completes) + run.row.body for run in new]
+        parts = [copy.HEADER]
+        for run in new:
+            parts += copy.place(run.row.tenant_id, run.run_id, mark, run.completes), run.row.body
+        parts.append(copy.TRAILER)
         statement = f"COPY run ({', '.join(copy.COLUMNS)}) FROM STDIN (FORMAT BINARY)"
         with connection.wrap_database_errors, cursor.copy(statement) as stream:
-            stream.write(b"".join([copy.HEADER, *rows, copy.TRAILER]))
+            stream.write(b"".join(parts))
     return []
 
 

@@ -81,13 +81,11 @@ class Row(msgspec.Struct, kw_only=True):
     sources: list[events.Source]  # of a stopped run
 
 
-_canonical = msgspec.json.Encoder(order="deterministic").encode
-_json = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sanitized: bool) -> Row:
-    """Return the row of a checked event."""
-    event.tenant = None  # where the run goes is no part of what it says
+    """Return the row of a checked event, which is used up."""
     reason = canonical(event.halt_reason) if event.halt_reason else ""
     suspect = (
         not receipt.at - receipt.max_back <= event.ended_at <= receipt.at + MAX_AHEAD
@@ -98,8 +96,11 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
     foreign_id = _foreign_id(event, placed)
     root = event.parent_run_id is None and not (event.lineage and event.lineage.parent)
     eligible = root and event.attempt == 1 and event.task.eligible
-    digest = hashlib.sha256(_canonical(event)).digest()[:16]
     task = _task(event, foreign_id)
+    sources = event.sources if reason else []
+    detail = _detail(event, reason)
+    kept = _encode(msgspec.structs.replace(detail, run_id=event.run_id)) if foreign_id else None
+    encoded = _encode(detail)
     body = (
         _fixed(event, placed, microseconds(receipt.at), eligible, _looped(event, reason), suspect, sanitized)
         + copy.integer(_step_cap(event))
@@ -107,9 +108,8 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
         + copy.uuid(event.resumed_from)
         + _kinds(event, reason)
         + copy.data(task.encode())
-        + copy.data(digest)
-        + copy.data(_detail(event, reason, foreign_id))
     )
+    digest = _digest(event, encoded)
     return Row(
         index=index,
         tenant_id=tenant_id,
@@ -117,11 +117,11 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
         foreign_id=foreign_id,
         at=at,
         digest=digest,
-        body=body,
+        body=body + copy.data(digest) + copy.data(kept or encoded),
         task=task,
         completing=root and event.outcome is Outcome.COMPLETED and event.task.completed is not False,
         sanitized=sanitized,
-        sources=event.sources if reason else [],
+        sources=sources,
     )
 
 
@@ -132,9 +132,9 @@ def _foreign_id(event: RunEnded, placed: int) -> str | None:
     """
     if event.run_id is None:
         return f"external:{event.external_id}"
-    number = event.run_id.int
-    made = (number >> 80) * 1000 + _UNIX_EPOCH
-    if placed - _EARLIER <= made <= placed + _LATER and number >> 76 & 0xF == 7:
+    number = event.run_id.bytes
+    made = int.from_bytes(number[:6]) * 1000 + _UNIX_EPOCH
+    if number[6] >> 4 == 7 and placed - _EARLIER <= made <= placed + _LATER:
         return None
     return f"run:{event.run_id}"
 
@@ -145,8 +145,8 @@ def _task(event: RunEnded, foreign_id: str | None) -> str:
         if before := event.parent_run_id or event.resumed_from:
             return str(before)
         return "" if foreign_id is None else str(event.run_id or event.external_id)
-    if len(task) == 36 and (spelled := task.lower()) == str(event.run_id):
-        return "" if foreign_id is None else spelled
+    if event.run_id is not None and task.replace("-", "").lower() == event.run_id.hex:
+        return "" if foreign_id is None else str(event.run_id)
     return task
 
 
@@ -204,27 +204,33 @@ def _kinds(event: RunEnded, reason: str) -> bytes:
     )
 
 
-def _detail(event: RunEnded, reason: str, foreign_id: str | None) -> bytes:
-    return _json(
-        Detail(
-            sources=event.sources,
-            ledger=event.ledger,
-            interventions=event.interventions,
-            last_steps=event.last_steps,
-            limits=event.limits,
-            halt_detail=event.halt_detail,
-            first_reason=event.first_reason,
-            lineage=event.lineage,
-            policy=event.policy,
-            task=event.task,
-            guard=event.guard,
-            would_halt=event.would_halt,
-            answer_by=event.answer_by,
-            prompt_version=event.prompt_version,
-            truncated=event.truncated,
-            attributes=event.attributes,
-            halt_reason=event.halt_reason if event.halt_reason and event.halt_reason != reason else None,
-            external_id=event.external_id,
-            run_id=event.run_id if foreign_id else None,
-        )
+def _digest(event: RunEnded, detail: bytes) -> bytes:
+    """Return the digest of all that the event says: its detail, encoded already, and its other fields."""
+    event.tenant = None  # where a run goes is no part of what it says
+    event.sources = event.ledger = event.interventions = event.last_steps = event.truncated = []  # type: ignore[assignment]
+    event.limits = event.attributes = {}
+    event.halt_detail = event.lineage = event.would_halt = None
+    return hashlib.sha256(_encode(event) + detail).digest()[:16]
+
+
+def _detail(event: RunEnded, reason: str) -> Detail:
+    return Detail(
+        sources=event.sources,
+        ledger=event.ledger,
+        interventions=event.interventions,
+        last_steps=event.last_steps,
+        limits=event.limits,
+        halt_detail=event.halt_detail,
+        first_reason=event.first_reason,
+        lineage=event.lineage,
+        policy=event.policy,
+        task=event.task,
+        guard=event.guard,
+        would_halt=event.would_halt,
+        answer_by=event.answer_by,
+        prompt_version=event.prompt_version,
+        truncated=event.truncated,
+        attributes=event.attributes,
+        halt_reason=event.halt_reason if event.halt_reason and event.halt_reason != reason else None,
+        external_id=event.external_id,
     )
