@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import http.client
+import json
 import os
 import random
 import signal
@@ -9,7 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +52,19 @@ def gate(database_url: str) -> Iterator[GateProcess]:
 
 def stored(tenant: Tenant) -> list[str]:
     return sorted(Run.objects.filter(tenant_id=tenant.pk).values_list("agent", flat=True))
+
+
+def ask_to_inflate(gate: GateProcess, key: str, body: bytes) -> int:
+    with closing(http.client.HTTPConnection(*gate.address, timeout=30)) as client:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        client.request("POST", "/api/v1/events", body, headers | {"Content-Encoding": "gzip"})
+        return client.getresponse().status
+
+
+def peak_bytes(gate: GateProcess) -> int:
+    """Return the most memory that the gate has had."""
+    status = Path(f"/proc/{gate.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def test_gate_killed_at_random_keeps_every_acknowledged_run_once(
@@ -135,6 +151,25 @@ def test_five_hundred_half_sent_bodies_delay_no_probe_and_no_post(
         slow[0].settimeout(30)
         assert slow[0].recv(4_096).startswith(b"HTTP/1.1 408")
     assert len(stored(tenant)) == 3
+
+
+def test_bombs_are_refused_and_take_no_memory(gate: GateProcess, key: str) -> None:
+    bomb = gzip.compress(b"[" + b" " * 200_000_000)
+    assert ask_to_inflate(gate, key, gzip.compress(b"[]")) == 200
+    before = peak_bytes(gate)
+    for _ in range(3):
+        assert ask_to_inflate(gate, key, bomb) == 413
+    assert peak_bytes(gate) - before < 20_000_000
+
+
+def test_chunked_body_over_the_cap_is_refused_and_read_to_its_end(gate: GateProcess, key: str) -> None:
+    with closing(http.client.HTTPConnection(*gate.address, timeout=30)) as client:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        client.request("POST", "/api/v1/events", iter([b" " * 2**20] * 12), headers, encode_chunked=True)
+        response = client.getresponse()
+        assert (response.status, json.load(response)["code"]) == (413, "body_too_large")
+        client.request("POST", "/api/v1/events", iter([b"[", b"]"]), headers, encode_chunked=True)
+        assert client.getresponse().status == 200
 
 
 def test_frozen_broker_delays_no_post_and_every_count_is_exact(
