@@ -22,7 +22,6 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def pytest_load_initial_conftests() -> Generator[None]:
     os.environ["GUARDOPS_PROFILE"] = "test"
     os.environ["GUARDOPS_SECRET_KEY"] = "only-for-tests-" + "0123456789abcdef" * 3
-    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright runs a loop in the test's thread
     home = Path(tempfile.mkdtemp(prefix="guardops-tests-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ["GUARDOPS_HOME"] = str(home)  # what runs in the checkout is none of ours
@@ -40,14 +39,29 @@ def _start_postgres(home: Path) -> None:
     os.environ["DATABASE_URL"] = server.url
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out, and count as deselected, what needs the shared data where there is none."""
+    """Put the browser last; leave out, as deselected, what needs the shared data where there is none.
+
+    Once Playwright runs, the tests' thread has a running loop until the session ends.
+    """
+    items.sort(key=_drives_a_browser)  # stable: otherwise the order stays random
     if SHARED.is_dir():
         return
     needing = [item for item in items if item.get_closest_marker("shared")]
     if needing:
         config.hook.pytest_deselected(items=needing)
         items[:] = [item for item in items if item not in needing]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _drives_a_browser(item):
+        os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # only from here on: elsewhere it would hide mistakes
+
+
+def _drives_a_browser(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(Path(__file__).parent / "browser")
 
 
 @pytest.hookimpl(trylast=True)
