@@ -109,7 +109,7 @@ def decode(body: bytes) -> Decoded:
     Raises BadBody where the body as a whole is no such thing, or holds more than 1,000 events.
     """
     body = body.removeprefix(_BOM).strip()
-    marked = b"\\u" in body and _UNWANTED.search(body) is not None
+    marked = _UNWANTED.search(body) is not None
     if marked:
         body = _ESCAPE.sub(_mark, body)
     raws = _split(body)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -29,17 +31,28 @@ _MAX_INTEGER = 2**31 - 1
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIER = ID_EARLIER // _MICROSECOND
 _LATER = ID_LATER // _MICROSECOND
+_AHEAD = MAX_AHEAD // _MICROSECOND
 _UNIX_EPOCH = microseconds(datetime(1970, 1, 1, tzinfo=UTC))
 
 
-class Receipt(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Receipt:
     """When a request arrived, and how far back a run may have ended before its clock is suspect."""
 
     at: datetime
     max_back: timedelta = MAX_BACK
 
+    @cached_property
+    def received(self) -> int:
+        """``at`` as COPY has it."""
+        return microseconds(self.at)
 
-class Detail(msgspec.Struct, kw_only=True, omit_defaults=True):
+    @cached_property
+    def earliest(self) -> int:
+        return microseconds(self.at - self.max_back)
+
+
+class Detail(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The ``detail`` column: what a run's page shows and no count asks for, in the form of the wire."""
 
     sources: list[events.Source] = []
@@ -63,7 +76,7 @@ class Detail(msgspec.Struct, kw_only=True, omit_defaults=True):
     run_id: UUID | None = None  # as sent, where the run is stored under another
 
 
-class Row(msgspec.Struct, kw_only=True):
+class Row(msgspec.Struct, kw_only=True, gc=False):
     """A run ready to be stored but for its place, which is known only under the tenant's lock."""
 
     index: int  # in the request
@@ -87,12 +100,9 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sanitized: bool) -> Row:
     """Return the row of a checked event, which is used up."""
     reason = canonical(event.halt_reason) if event.halt_reason else ""
-    suspect = (
-        not receipt.at - receipt.max_back <= event.ended_at <= receipt.at + MAX_AHEAD
-        or event.ended_at < event.started_at
-    )
-    at = receipt.at if suspect else event.ended_at
-    placed = microseconds(at)
+    started, ended, received = microseconds(event.started_at), microseconds(event.ended_at), receipt.received
+    suspect = not receipt.earliest <= ended <= received + _AHEAD or ended < started
+    placed = received if suspect else ended
     foreign_id = _foreign_id(event, placed)
     root = event.parent_run_id is None and not (event.lineage and event.lineage.parent)
     eligible = root and event.attempt == 1 and event.task.eligible
@@ -102,7 +112,11 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
     kept = _encode(msgspec.structs.replace(detail, run_id=event.run_id)) if foreign_id else None
     encoded = _encode(detail)
     body = (
-        _fixed(event, placed, microseconds(receipt.at), eligible, _looped(event, reason), suspect, sanitized)
+        _fixed(
+            event,
+            (placed, started, ended, received),
+            (eligible, _looped(event, reason), event.provider_failure, suspect, sanitized),
+        )
         + copy.integer(_step_cap(event))
         + copy.uuid(event.parent_run_id)
         + copy.uuid(event.resumed_from)
@@ -115,7 +129,7 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
         tenant_id=tenant_id,
         run_id=event.run_id.bytes if event.run_id else None,
         foreign_id=foreign_id,
-        at=at,
+        at=receipt.at if suspect else event.ended_at,
         digest=digest,
         body=body + copy.data(digest) + copy.data(kept or encoded),
         task=task,
@@ -163,10 +177,9 @@ def _step_cap(event: RunEnded) -> int | None:
     return cap if type(cap) is int and 0 <= cap <= _MAX_INTEGER else None
 
 
-def _fixed(
-    event: RunEnded, at: int, received: int, eligible: bool, looped: bool, suspect: bool, sanitized: bool
-) -> bytes:
-    started, ended = microseconds(event.started_at), microseconds(event.ended_at)
+def _fixed(event: RunEnded, times: tuple[int, int, int, int], flags: tuple[bool, ...]) -> bytes:
+    at, started, ended, received = times
+    eligible, looped, provider_failure, suspect, sanitized = flags
     tokens, peaks, policy = event.tokens, event.peaks, event.policy
     dollars, micro = divmod(int(event.cost.scaleb(6)), 1_000_000)
     places = micro * 100
@@ -181,7 +194,7 @@ def _fixed(
         2, event.attempt,
         2, peaks.repeats, 2, peaks.stall, 2, peaks.error_streak,
         2, peaks.domain_calls, 2, peaks.listing_pages, 2, peaks.refusals,
-        1, eligible, 1, looped, 1, event.provider_failure, 1, suspect, 1, sanitized,
+        1, eligible, 1, looped, 1, provider_failure, 1, suspect, 1, sanitized,
         16, 4, 1, 0, 6, dollars // 10_000, dollars % 10_000, places // 10_000, places % 10_000,
     )
     # fmt: on
