@@ -111,11 +111,11 @@ def uuid(value: UUID | None) -> bytes:
     return NULL if value is None else b"\0\0\0\x10" + value.bytes
 
 
-def data(value: bytes) -> bytes:
-    """Return text in UTF-8, json or bytea."""
-    return _LENGTH.pack(len(value)) + value
+def length(value: bytes) -> bytes:
+    """Return what comes before text in UTF-8, json or bytea."""
+    return _LENGTH.pack(len(value))
 
 
 @functools.lru_cache(maxsize=4096)
 def texts(*values: str) -> bytes:
-    return b"".join([data(value.encode()) for value in values])
+    return b"".join([length(value) + value for value in map(str.encode, values)])

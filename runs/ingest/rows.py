@@ -100,30 +100,24 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sanitized: bool) -> Row:
     """Return the row of a checked event, which is used up."""
     reason = canonical(event.halt_reason) if event.halt_reason else ""
-    started, ended, received = microseconds(event.started_at), microseconds(event.ended_at), receipt.received
-    suspect = not receipt.earliest <= ended <= received + _AHEAD or ended < started
-    placed = received if suspect else ended
+    started, ended = microseconds(event.started_at), microseconds(event.ended_at)
+    suspect = not receipt.earliest <= ended <= receipt.received + _AHEAD or ended < started
+    placed = receipt.received if suspect else ended
     foreign_id = _foreign_id(event, placed)
     root = event.parent_run_id is None and not (event.lineage and event.lineage.parent)
     eligible = root and event.attempt == 1 and event.task.eligible
     task = _task(event, foreign_id)
     sources = event.sources if reason else []
     detail = _detail(event, reason)
-    kept = _encode(msgspec.structs.replace(detail, run_id=event.run_id)) if foreign_id else None
     encoded = _encode(detail)
-    body = (
-        _fixed(
-            event,
-            (placed, started, ended, received),
-            (eligible, _looped(event, reason), event.provider_failure, suspect, sanitized),
-        )
-        + copy.integer(_step_cap(event))
-        + copy.uuid(event.parent_run_id)
-        + copy.uuid(event.resumed_from)
-        + _kinds(event, reason)
-        + copy.data(task.encode())
-    )
+    stored = _encode(msgspec.structs.replace(detail, run_id=event.run_id)) if foreign_id else encoded
+    times = (placed, started, ended, receipt.received)
+    flags = (eligible, _looped(event, reason), event.provider_failure, suspect, sanitized)
+    columns = [_fixed(event, times, flags), copy.integer(_step_cap(event))]
+    columns += copy.uuid(event.parent_run_id), copy.uuid(event.resumed_from), _kinds(event, reason)
     digest = _digest(event, encoded)
+    for text in (task.encode(), digest, stored):
+        columns += copy.length(text), text
     return Row(
         index=index,
         tenant_id=tenant_id,
@@ -131,7 +125,7 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
         foreign_id=foreign_id,
         at=receipt.at if suspect else event.ended_at,
         digest=digest,
-        body=body + copy.data(digest) + copy.data(kept or encoded),
+        body=b"".join(columns),
         task=task,
         completing=root and event.outcome is Outcome.COMPLETED and event.task.completed is not False,
         sanitized=sanitized,
