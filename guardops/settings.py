@@ -145,12 +145,12 @@ if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.boolean("GUARDOPS_SSL_REDIRECT", PRODUCTION)
 SECURE_REDIRECT_EXEMPT = [r"^healthz$"]  # probes come from inside, without TLS
-SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SECURE_HSTS_SECONDS = env.integer(
     "GUARDOPS_HSTS_SECONDS", 31_536_000 if PRODUCTION else 0, low=0, high=63_072_000
 )
 # Subdomains and the browsers' preload list are for the owner of the domain to decide, not for an application.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+SESSION_ENGINE = "guardops.tenants.sessions"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"

@@ -35,6 +35,11 @@ class Login(LoginView):
     template_name = "tenants/login.html"
     redirect_authenticated_user = True
 
+    def get_success_url(self) -> str:
+        # Django takes a way back to this page itself for a mistake of ours and fails; it is the visitor's.
+        target = super().get_success_url()
+        return self.get_default_redirect_url() if target == self.request.path else target
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         # The audit trail shows a login as a change of the person by the person.
         with acting(form.get_user()):

@@ -112,3 +112,16 @@ def test_the_page_is_not_stored_and_not_framed(client: Client) -> None:
 def test_a_post_without_a_csrf_token_is_refused() -> None:
     make_user("mara")
     assert log_in(Client(enforce_csrf_checks=True)).status_code == 403
+
+
+def test_a_way_back_to_the_login_itself_leads_to_the_overview(client: Client) -> None:
+    make_user("mara")
+    log_in(client)
+    answer = client.get(URL, {"next": URL})
+    assert (answer.status_code, answer["Location"]) == (302, "/")
+
+
+@pytest.mark.parametrize("cookie", ["\0aaaaaaaaaa", "\u00e9aaaaaaaaaa", "A" * 4_000])
+def test_a_cookie_that_no_session_can_have_opens_none(client: Client, cookie: str) -> None:
+    client.cookies[settings.SESSION_COOKIE_NAME] = cookie
+    assert client.get("/")["Location"] == f"{URL}?next=/"
