@@ -104,9 +104,10 @@ def _whole(text: str, high: int) -> int:
 def _read_value(key: str, text: str) -> datetime | Decimal | int:
     if key == "cost":
         value = Decimal(text)
-        if not (0 <= value < 10**8 and value == value.quantize(_MICRO)):
+        exact = value.quantize(_MICRO)  # a zero may have any exponent, also one that no column takes
+        if not (0 <= value < 10**8 and value == exact):
             raise ValueError(text)
-        return value
+        return exact
     if key not in COLUMNS:
         raise ValueError(key)
     number = _whole(text, _BOUNDS[key])

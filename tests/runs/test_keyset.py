@@ -62,6 +62,11 @@ def test_place_that_nothing_wrote_is_refused(text: str) -> None:
         Cursor.decode(text)
 
 
+def test_zero_of_any_exponent_is_a_value_that_the_column_takes() -> None:
+    place = Cursor.decode(written(f"cost 0e-999999999 {RUN_ID.hex} 1"))
+    assert str(place.value) == "0.000000"
+
+
 @given(st.text(max_size=130))
 def test_any_text_is_a_place_or_refused(text: str) -> None:
     try:
