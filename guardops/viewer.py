@@ -20,6 +20,14 @@ def zone_named(name: str) -> ZoneInfo | None:
         return None
 
 
+def current_zone() -> str:
+    """Return the IANA name of the zone that times are shown in.
+
+    Django's own function gives a zone's abbreviation where it has no summer time: ``-05`` for Etc/GMT+5.
+    """
+    return str(timezone.get_current_timezone())
+
+
 class ViewerZoneMiddleware:
     """Render times in the zone that the page's Local button put into a cookie; UTC without one."""
 

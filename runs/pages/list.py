@@ -20,6 +20,7 @@ from guardops.guard.reasons import Reason
 from guardops.htmx import HtmxRequest, wants_fragment
 from guardops.shown import from_visible
 from guardops.tenants.access import Visible, visible
+from guardops.viewer import current_zone
 from runs.filters import RunFilter
 from runs.keyset import Page, read_page
 from runs.models import Run
@@ -75,7 +76,7 @@ def run_list(request: HtmxRequest) -> HttpResponse:
         return HttpResponseRedirect(address)
     request.GET = params  # type: ignore[assignment]  # links in templates start from it
     now, seen = timezone.now(), visible(request.user)
-    listing = read_listing(seen, params, now=now, zone=timezone.get_current_timezone_name())
+    listing = read_listing(seen, params, now=now, zone=current_zone())
     context = page_context(listing, seen, params, now)
     status = 503 if listing.state == "slow" else 200
     response = render(request, "runs/_list.html" if fragment else "runs/list.html", context, status=status)

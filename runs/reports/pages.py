@@ -17,6 +17,7 @@ from django_htmx.http import HttpResponseClientRefresh, reswap
 
 from guardops.htmx import HtmxRequest, wants_fragment
 from guardops.tenants.access import visible
+from guardops.viewer import current_zone
 
 from .asked import Asked, NotAsked, read_asked
 from .overview import read_overview
@@ -49,7 +50,7 @@ def overview(request: PageRequest) -> HttpResponse:
     if not seen.tenants:
         return render(request, "runs/no_tenant.html")
     try:
-        asked = read_asked(request.GET, seen, now=now, zone=timezone.get_current_timezone_name())
+        asked = read_asked(request.GET, seen, now=now, zone=current_zone())
     except (NotAsked, WindowError) as problem:
         return render(request, "400.html", {"problem": str(problem)}, status=400)
     found = read_overview(asked.scope, asked.window, now=now, steps_job=asked.steps_job)

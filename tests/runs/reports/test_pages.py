@@ -290,3 +290,9 @@ def test_overview_asks_the_database_a_fixed_number_of_times(
     client = signed_in(make_member(tenant))
     with django_assert_max_num_queries(24):
         client.get("/?range=7d")
+
+
+def test_zone_without_summer_time_is_a_zone_like_any_other(client: Client) -> None:
+    client.force_login(make_member(make_tenant()))
+    client.cookies["zone"] = "Etc/GMT+5"
+    assert client.get("/").status_code == 200
