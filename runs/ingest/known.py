@@ -58,6 +58,8 @@ class Known:
 
 def read_known(cursor: CursorWrapper, tenant_id: int, rows: Sequence[Row]) -> Known:
     own = [row.run_id for row in rows if row.run_id is not None]
+    # Ids that no run is stored under are asked for one by one: random ones would span all that are mapped.
+    fitting = [row.run_id for row in rows if row.run_id is not None and row.foreign_id is None]
     tasks = {row.task for row in rows if row.completing and row.task}
     known = Known({}, {}, set(), set())
     cursor.execute(
@@ -66,8 +68,8 @@ def read_known(cursor: CursorWrapper, tenant_id: int, rows: Sequence[Row]) -> Kn
             "tenant": tenant_id,
             "foreign": [row.foreign_id for row in rows if row.foreign_id is not None],
             "tasks": list(tasks),
-            "first": str(UUID(bytes=min(own, default=_NO_ID))),
-            "last": str(UUID(bytes=max(own, default=_NO_ID))),
+            "first": str(UUID(bytes=min(fitting, default=_NO_ID))),
+            "last": str(UUID(bytes=max(fitting, default=_NO_ID))),
         },
     )
     for kind, name, run_id in cursor.fetchall():

@@ -13,6 +13,7 @@ from guardops.guard.events import EventResult, ResultStatus
 from guardops.guard.ids import uuid7_ms
 from guardops.tenants.models import Tenant
 from runs.ingest import record
+from runs.ingest.known import read_known
 from runs.ingest.record import Recorded, TenantBusy, record_runs
 from runs.ingest.rows import MAX_BACKFILL, Receipt, Row, project
 from runs.models import ExternalRun, IngestSpan, Run, RunSource
@@ -224,6 +225,16 @@ def test_run_id_of_another_time_is_mapped_and_found_again(tenant: Tenant, times:
     assert low <= run.run_id < high
     assert run.detail["run_id"] == fields["run_id"]
     assert store(tenant, **fields).duplicates == 1
+
+
+def test_random_ids_read_none_of_the_other_mapped_ones(tenant: Tenant) -> None:
+    def random_id(first: str) -> str:
+        return f"{first}39ad9e7-5a1c-4b3e-8f3f-1f6c1d7f0a11"
+
+    store(tenant, run_id=random_id("7"))
+    rows = [row(tenant, run_id=random_id(first)) for first in "0f"]
+    with connection.cursor() as cursor:
+        assert read_known(cursor, tenant.pk, rows).mapped == {}
 
 
 def test_clock_that_becomes_good_finds_its_run_again(tenant: Tenant) -> None:
