@@ -20,8 +20,9 @@ class Rates:
         """Take ``events`` from a key's bucket at ``now`` (seconds); return how long to wait, 0 if taken."""
         left, since = self._buckets.pop(key_id, (self._burst, now))
         left = min(self._burst, left + max(0.0, now - since) * self._per_second)
-        taken = events <= left
-        self._buckets[key_id] = (left - events if taken else left, now)
+        needed = min(events, self._burst)  # a request beyond the burst takes a full bucket
+        taken = needed <= left
+        self._buckets[key_id] = (left - needed if taken else left, now)
         if len(self._buckets) > MAX_KEYS:
             self._buckets.popitem(last=False)
-        return 0.0 if taken else (min(events, self._burst) - left) / self._per_second
+        return 0.0 if taken else (needed - left) / self._per_second

@@ -11,7 +11,14 @@ def test_bucket_fills_with_time_and_no_further_than_the_burst() -> None:
     rates = Rates(per_second=10)
     rates.take(1, 100, now=0.0)
     assert rates.take(1, 5, now=0.5) == 0
-    assert rates.take(1, 101, now=1_000.0) > 0 or rates.take(1, 100, now=1_000.0) == 0
+    assert rates.take(1, 100, now=1_000.0) == 0
+    assert rates.take(1, 1, now=1_000.0) == 0.1
+
+
+def test_request_beyond_the_burst_takes_a_full_bucket() -> None:
+    rates = Rates(per_second=10)
+    assert rates.take(1, 1_000, now=0.0) == 0
+    assert rates.take(1, 1_000, now=0.0) == 10
 
 
 def test_keys_have_buckets_of_their_own() -> None:
