@@ -33,12 +33,18 @@ def check(event: RunEnded) -> None:
             raise Rejected("Give a run_id or an external_id.", code="missing_field", field="run_id")
         raise Rejected("Give a run_id or an external_id, not both.", code="invalid", field="external_id")
     event.cost = _money(event.cost)
-    if event.started_at.tzinfo is not UTC or not EARLIEST <= event.started_at < LATEST:
+    if not _is_plain(event.started_at):
         event.started_at = _utc(event.started_at, "started_at")
-    if event.ended_at.tzinfo is not UTC or not EARLIEST <= event.ended_at < LATEST:
+    if not _is_plain(event.ended_at):
         event.ended_at = _utc(event.ended_at, "ended_at")
     if event.tokens.cached > event.tokens.input:
         raise Rejected("Cached tokens are part of the input.", code="out_of_range", field="tokens.cached")
+    for row in event.ledger:
+        if row.last_at is not None and not _is_plain(row.last_at):
+            row.last_at = _utc(row.last_at, "ledger.last_at")
+    for step in event.last_steps:
+        if step.at is not None and not _is_plain(step.at):
+            step.at = _utc(step.at, "last_steps.at")
     if event.limits:
         _plain(event.limits, "limits")
     if event.halt_detail is not None:
@@ -57,6 +63,10 @@ def _money(cost: Decimal) -> Decimal:
     except InvalidOperation:  # NaN, infinity, too many digits
         pass
     raise Rejected(f"Money is from 0 to {MAX_COST}.", code="out_of_range", field="cost")
+
+
+def _is_plain(time: datetime) -> bool:
+    return time.tzinfo is UTC and EARLIEST <= time < LATEST
 
 
 def _utc(time: datetime, field: str) -> datetime:

@@ -31,6 +31,16 @@ from .wire import checked
         ({"started_at": "0001-01-01T00:00:00+05:45"}, "out_of_range", "started_at"),
         ({"ended_at": "9999-12-31T23:59:59Z"}, "out_of_range", "ended_at"),
         ({"ended_at": "9999-12-31T23:59:59-12:00"}, "out_of_range", "ended_at"),
+        (
+            {"ledger": [{"fingerprint": "f", "tool": "t", "last_at": "0001-01-01T00:00:00+14:00"}]},
+            "out_of_range",
+            "ledger.last_at",
+        ),
+        (
+            {"last_steps": [{"step": 1, "tool": "t", "at": "2026-03-14T15:00:00"}]},
+            "invalid",
+            "last_steps.at",
+        ),
         ({"tokens": {"input": 5, "cached": 6}}, "out_of_range", "tokens.cached"),
         ({"halt_detail": {"text": "x" * 4_096}}, "too_large", "halt_detail"),
     ],
@@ -68,6 +78,12 @@ def test_money_within_bounds_is_kept_to_the_millionth(sent: Any, kept: str) -> N
 
 def test_time_of_another_zone_becomes_utc() -> None:
     assert checked(started_at="2026-03-14T20:45:00+05:45").started_at == datetime(2026, 3, 14, 15, tzinfo=UTC)
+
+
+def test_time_of_a_step_becomes_utc() -> None:
+    event = checked(last_steps=[{"step": 1, "tool": "t", "at": "2026-03-14T20:54:26+05:45"}])
+    at = event.last_steps[0].at
+    assert at is not None and at.isoformat() == "2026-03-14T15:09:26+00:00"
 
 
 def test_clock_of_1970_is_kept() -> None:
