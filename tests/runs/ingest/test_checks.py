@@ -82,8 +82,7 @@ def test_time_of_another_zone_becomes_utc() -> None:
 
 def test_time_of_a_step_becomes_utc() -> None:
     event = checked(last_steps=[{"step": 1, "tool": "t", "at": "2026-03-14T20:54:26+05:45"}])
-    at = event.last_steps[0].at
-    assert at is not None and at.isoformat() == "2026-03-14T15:09:26+00:00"
+    assert str(event.last_steps[0].at) == "2026-03-14 15:09:26+00:00"
 
 
 def test_clock_of_1970_is_kept() -> None:
