@@ -16,7 +16,7 @@ from .windows import parse_window
 
 ALL_TENANTS = 0  # the roll-ups' tenant for all of them together
 
-_LONGEST = {"job": 128, "release": 256, "steps_job": 128}
+_LONGEST = {"job": 128, "release": 257, "steps_job": 128}  # "release+prompt_version"
 _VIEWS = ("", "table")
 _KEPT = ("range", "from", "to", "tenant", "job", "release", "halts", "steps", "steps_job", "steps_unit")
 

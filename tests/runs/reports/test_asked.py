@@ -33,6 +33,11 @@ def test_operator_without_a_tenant_sees_the_counts_of_all() -> None:
     assert read({}, operator=True).scope.tenant_ids == (0,)
 
 
+def test_longest_release_that_a_run_can_have_is_one() -> None:
+    release = f"{'r' * 128}+{'p' * 128}"
+    assert read({"release": release}).scope.release == release
+
+
 def test_tenant_narrows_everybody() -> None:
     assert read({"tenant": "globex"}).scope.tenant_ids == (9,)
     assert read({"tenant": "globex"}, operator=True).scope.tenant_ids == (9,)
