@@ -34,7 +34,7 @@ class FirstSteps:
 def first_steps(user: User, seen: Visible, slug: str, *, gate_url: str, now: datetime) -> FirstSteps:
     """Return the steps for one tenant, or for all that are ``seen`` where ``slug`` is empty."""
     tenants = [seen.by_slug(slug)] if slug else list(seen.tenants)
-    ids = [tenant.pk for tenant in tenants]
+    ids, slugs = [tenant.pk for tenant in tenants], [tenant.slug for tenant in tenants]
     covering: Any = ApiKey.objects.for_tenants(Tenant.objects.filter(pk__in=ids))
     ended = now.astimezone(UTC).replace(microsecond=0)
     return FirstSteps(
@@ -42,7 +42,7 @@ def first_steps(user: User, seen: Visible, slug: str, *, gate_url: str, now: dat
         slug=tenants[0].slug,
         key=covering.live(now).first(),
         may_create=administered_tenants(user).filter(pk__in=ids).exists(),
-        create_href=f"{reverse('tenants:key-create')}?{urlencode({'tenant': ids}, doseq=True)}",
+        create_href=f"{reverse('tenants:key-create')}?{urlencode({'tenant': slugs}, doseq=True)}",
         gate_url=gate_url,
         sample_id=f"first-{ended:%Y%m%d-%H%M%S}",
         sample_started=f"{ended - timedelta(seconds=48):%Y-%m-%dT%H:%M:%SZ}",

@@ -296,3 +296,11 @@ def test_zone_without_summer_time_is_a_zone_like_any_other(client: Client) -> No
     client.force_login(make_member(make_tenant()))
     client.cookies["zone"] = "Etc/GMT+5"
     assert client.get("/").status_code == 200
+
+
+def test_first_steps_lead_to_a_key_for_the_very_tenant(client: Client) -> None:
+    tenant = make_tenant("acme")
+    make_tenant("globex", organisation=tenant.organisation)
+    client.force_login(make_member(tenant.organisation, Role.ADMIN))
+    form = client.get(client.get("/?tenant=acme").context["first"].create_href).context["form"]
+    assert [str(box.data["value"]) for box in form["tenants"] if box.data["selected"]] == ["acme"]
