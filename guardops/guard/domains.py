@@ -103,7 +103,7 @@ def place_of(url: str) -> Place | None:
     rest = [(name, value) for name, value in query if name.lower() not in PAGE_KEYS]
     page = tuple((name, value) for name, value in query if name.lower() in PAGE_KEYS)
     port = f":{parts.port}" if parts.port else ""
-    tail = f"?{urlencode(rest)}" if rest else ""
+    tail = f"?{urlencode(rest, errors='backslashreplace')}" if rest else ""
     bracketed = f"[{host}]" if ":" in host else host
     listing = f"{parts.scheme}://{bracketed}{port}{parts.path or '/'}{tail}"
     return Place(host, source_name(host) or host, listing, page)
@@ -154,7 +154,7 @@ def _address(name: str) -> str | None:
         return None
     try:
         return socket.inet_ntoa(socket.inet_aton(name))
-    except OSError:
+    except (OSError, ValueError):  # a null character or half a surrogate pair is a ValueError
         return None
 
 

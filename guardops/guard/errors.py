@@ -7,14 +7,15 @@ unknown failure is not retryable.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
+
+from guardops.guard.retry_after import seconds_to_wait
 
 
 class ErrorClass(StrEnum):
@@ -70,18 +71,20 @@ _BY_STATUS: Mapping[int, ErrorClass] = MappingProxyType(
 
 _QUOTA_CODES = frozenset(
     {
+        "billing_error",
         "billing_hard_limit_reached",
         "billing_not_active",
         "credit_balance_too_low",
+        "credits_exhausted",
+        "insufficient_balance",
         "insufficient_credits",
         "insufficient_funds",
         "insufficient_quota",
         "monthly_spending_cap_exceeded",
         "payment_required",
-        "quota",
-        "quota_exceeded",
-        "quota_exhausted",
         "spending_cap_exceeded",
+        "spending_limit_exceeded",
+        "usage_limit_exceeded",
         "usage_limit_reached",
     }
 )
@@ -132,7 +135,15 @@ _BY_NAME: Mapping[str, ErrorClass] = MappingProxyType(
             ErrorClass.PERMANENT,
         ),
         **dict.fromkeys(
-            ("api_error", "internal", "internal_error", "provider", "server", "server_error"),
+            (
+                "api_error",
+                "internal",
+                "internal_error",
+                "internal_server_error",
+                "provider",
+                "server",
+                "server_error",
+            ),
             ErrorClass.PROVIDER,
         ),
         **dict.fromkeys(
@@ -147,10 +158,32 @@ _BY_NAME: Mapping[str, ErrorClass] = MappingProxyType(
             ErrorClass.RATE_LIMIT,
         ),
         **dict.fromkeys(
-            ("econnrefused", "overloaded", "overloaded_error", "retryable", "transient", "unavailable"),
+            (
+                "bad_gateway",
+                "econnrefused",
+                "overloaded",
+                "overloaded_error",
+                "retryable",
+                "service_unavailable",
+                "temporarily_unavailable",
+                "temporary",
+                "transient",
+                "unavailable",
+            ),
             ErrorClass.UNAVAILABLE,
         ),
-        **dict.fromkeys(("deadline_exceeded", "etimedout", "timed_out", "timeout"), ErrorClass.TIMEOUT),
+        **dict.fromkeys(
+            (
+                "deadline_exceeded",
+                "etimedout",
+                "gateway_timeout",
+                "request_timeout",
+                "timed_out",
+                "timeout",
+                "timeout_error",
+            ),
+            ErrorClass.TIMEOUT,
+        ),
         **dict.fromkeys(
             ("connection", "connection_reset", "econnreset", "epipe", "network", "reset"), ErrorClass.RESET
         ),
@@ -209,6 +242,8 @@ _BY_JSONRPC: Mapping[int, ErrorClass] = MappingProxyType(
     }
 )
 
+_WORD_BREAK = re.compile(r"[-\s]|(?<=[a-z0-9])(?=[A-Z])")
+
 _NO_CODES: Mapping[str, ErrorClass] = MappingProxyType({})
 
 
@@ -231,9 +266,8 @@ def classify(
         retryable = False
     elif claim is True and found not in _CEILING and not retryable:
         found, retryable = ErrorClass.UNAVAILABLE, True
-    return Failure(
-        found, code, retryable, _retry_after(payload.get("retry_after"), now) if retryable else None
-    )
+    wait = seconds_to_wait(payload.get("retry_after"), now) if retryable else None
+    return Failure(found, code, retryable, wait)
 
 
 def in_band(result: object) -> Mapping[str, Any] | None:
@@ -251,16 +285,15 @@ def in_band(result: object) -> Mapping[str, Any] | None:
 
 
 def _by_evidence(payload: Mapping[str, Any], error: object, code: str) -> ErrorClass:
-    status = payload.get("status")
-    by_status = _status_class(status) if isinstance(status, int) and not isinstance(status, bool) else None
-    by_code = _BY_NAME.get(_plain(code))
+    by_status = _status_class(_status_of(payload))
+    by_code = _by_name(code)
     if by_code is not None and by_status not in _CEILING:
         return by_code
     if by_status is not None:
         return by_status
     class_name = payload.get("class")
     if isinstance(class_name, str):
-        by_class = _BY_NAME.get(_plain(class_name)) or _BY_EXCEPTION.get(class_name)
+        by_class = _by_name(class_name)
         if by_class is not None:
             return by_class
     if isinstance(error, BaseException) and (by_type := _exception_class(error)):
@@ -313,6 +346,24 @@ def _code_of(payload: Mapping[str, Any]) -> str:
     return str(status) if isinstance(status, int) else ""
 
 
+def _status_of(payload: Mapping[str, Any]) -> int:
+    """Return the HTTP status, which some services put under ``code`` and some write as text; 0 for none."""
+    for name in ("status", "code", "error_code"):
+        value = payload.get(name)
+        if isinstance(value, str) and len(value) == 3 and value.isdecimal():
+            value = int(value)
+        if isinstance(value, int) and 100 <= value < 600:
+            return value
+    return 0
+
+
+def _by_name(name: str) -> ErrorClass | None:
+    """Return the class that a code or the name of an exception stands for, if it is known."""
+    plain = _plain(name)
+    known = _BY_EXCEPTION.get(name.rpartition(".")[2]) or _BY_NAME.get(plain)
+    return ErrorClass.QUOTA if known is None and "quota" in plain.split("_") else known
+
+
 def _mapped(payload: Mapping[str, Any], code: str, codes: Mapping[str, ErrorClass]) -> ErrorClass | None:
     if not codes:
         return None
@@ -336,35 +387,9 @@ def _exception_class(error: BaseException) -> ErrorClass | None:
     return None
 
 
-def _retry_after(value: object, now: datetime | None) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return max(0.0, float(value)) if math.isfinite(value) else None
-    if not isinstance(value, str):
-        return None
-    try:
-        seconds = float(value)
-        return max(0.0, seconds) if math.isfinite(seconds) else None
-    except ValueError:
-        return _seconds_until(value, now)
-
-
-def _seconds_until(value: str, now: datetime | None) -> float | None:
-    if now is None:
-        return None
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
-
-
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
 def _plain(name: str) -> str:
-    return name.strip().lower().replace("-", "_").replace(" ", "_")
+    return _WORD_BREAK.sub("_", name.strip()).lower()

@@ -29,8 +29,15 @@ def digest_of(result: object, spec: ToolSpec) -> tuple[str, int]:
         try:
             payload = _encode(_without_volatile(result, spec))
         except (TypeError, ValueError, OverflowError, RecursionError):
-            payload = repr(result).encode(errors="backslashreplace")
+            payload = _representation(result)
     return sha256(payload).hexdigest()[:32], len(payload)
+
+
+def _representation(result: object) -> bytes:
+    try:
+        return repr(result).encode(errors="backslashreplace")
+    except RecursionError:
+        return b"nested too deeply"
 
 
 def _without_volatile(result: object, spec: ToolSpec) -> object:
@@ -63,7 +70,7 @@ def _is_empty_json(text: str) -> bool:
         return False
     try:
         value: Any = msgspec.json.decode(stripped)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
     return _holds_nothing(value, 0)
 

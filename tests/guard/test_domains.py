@@ -100,6 +100,18 @@ def test_what_is_no_http_url_has_no_source(text: str) -> None:
     assert place_of(text) is None
 
 
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [
+        ("http://a\x00.1/", None),
+        ("http://\ud8009/", None),
+        ("http://a.example/?q=\ud800", "a.example"),
+    ],
+)
+def test_half_a_character_or_a_null_in_a_url_is_no_fault(url: str, source: str | None) -> None:
+    assert source_of(url) == source
+
+
 def test_a_listing_is_the_url_without_its_page_keys_and_fragment() -> None:
     key = listing_key("https://shop.example/opts?color=red&page=1#top")
     assert key == "https://shop.example/opts?color=red"

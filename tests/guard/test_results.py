@@ -46,6 +46,7 @@ def test_nothing_is_empty(result: Any) -> None:
         "[1]",
         "[",
         "none",
+        "[\ud800]",
     ],
 )
 def test_something_is_not_empty(result: Any) -> None:
@@ -84,6 +85,15 @@ def test_injected_identifiers_make_no_other_result() -> None:
 def test_a_result_that_json_cannot_hold_has_a_digest_too() -> None:
     assert digest_of({1, 2}, DEFAULT_TOOL)[0] != digest_of({1, 3}, DEFAULT_TOOL)[0]
     assert len(digest_of(object(), DEFAULT_TOOL)[0]) == 32
+
+
+def test_a_result_beyond_any_depth_is_like_every_other_one() -> None:
+    def nested(leaf: str) -> object:
+        for _ in range(5_000):
+            leaf = {"next": leaf}  # type: ignore[assignment]
+        return leaf
+
+    assert digest_of(nested("a"), DEFAULT_TOOL) == digest_of(nested("b"), DEFAULT_TOOL)
 
 
 def test_the_size_is_in_bytes() -> None:
