@@ -87,3 +87,31 @@ def test_an_outcome_that_would_be_wrong_is_a_difference() -> None:
 def test_an_unknown_pseudo_tool_is_an_error() -> None:
     with pytest.raises(ValueError, match="@sleep"):
         run_case({"policy": {}, "calls": [{"tool": "@sleep", "args": {}}]})
+
+
+def test_the_turn_of_a_call_settles_the_turns_before_it() -> None:
+    calls = [{"tool": "a", "args": {"i": i}, "result": f"r{i}", "turn": 1 + i // 2} for i in range(6)]
+    result = run_case({"policy": {"max_turns": 2}, "calls": calls})
+    assert (result.verdict, result.at_step, result.phase) == ("max_turns", 5, "pre")
+
+
+def test_a_policy_that_must_not_be_run_meets_its_own_verdict() -> None:
+    assert run_case({"policy": {"max_steps": None}, "calls": []}) == Result("invalid_policy", 0)
+
+
+def test_a_case_that_cannot_be_run_differs_and_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = write_case(tmp_path / "broken.jsonl", calls=[{"tool": "@sleep", "args": {}}])
+    assert main([str(broken), str(write_case(tmp_path / "cases.jsonl"))]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "own-1: ValueError: @sleep is no pseudo tool (an empty search again)",
+        "1 of 2 cases as expected",
+    ]
+
+
+def test_a_case_may_hold_what_is_no_json(tmp_path: Path) -> None:
+    path = write_case(tmp_path / "cases.jsonl", calls=[{"tool": "a", "args": {"x": "NUMBER"}}])
+    path.write_text(path.read_text().replace('"NUMBER"', "NaN"))
+    assert (run_case(load(path)[0]).verdict, run_case(load(path)[0]).phase) == ("tool_no_progress", "pre")
