@@ -19,12 +19,17 @@ def pre_check(run: RunState, call: Call) -> Trip | Wait | None:
     """Return why ``call`` may not run now, or None. Nothing is changed but counters of what was proposed."""
     return (
         _forbidden(run, call)
-        or unaffordable(run, call)
+        or _unaffordable(run, call)
         or _not_again(run, call)
         or _unapproved(run, call)
         or (_by_contract(call) if call.spec.poll else _by_last_outcome(run, call))
         or _beyond_caps(run, call)
     )
+
+
+def without_fingerprint(run: RunState, call: Call) -> Trip | None:
+    """Return why a call that the guard could not judge may not run: what its tool's name and time say."""
+    return _forbidden(run, call) or _unaffordable(run, call) or _unapproved(run, call)
 
 
 def out_of_time(run: RunState, at: float) -> Trip | None:
@@ -46,7 +51,7 @@ def _forbidden(run: RunState, call: Call) -> Trip | None:
     return None
 
 
-def unaffordable(run: RunState, call: Call) -> Trip | None:
+def _unaffordable(run: RunState, call: Call) -> Trip | None:
     """Return the budget that a call would go beyond, time included, if any."""
     if trip := out_of_time(run, call.at):
         return trip
@@ -57,7 +62,7 @@ def unaffordable(run: RunState, call: Call) -> Trip | None:
         return Trip(reason)
     if call.spec.kind is Kind.CALL:
         return None
-    if run.edges and ping_pong([*run.edges, call.identity.digest]):
+    if call.spec.kind is Kind.DELEGATE and ping_pong([*run.edges, call.identity.digest]):
         return Trip(Reason.LINEAGE_PING_PONG)
     if call.depth >= run.hops:
         return Trip(Reason.HOP_BUDGET)
@@ -73,9 +78,9 @@ def _not_again(run: RunState, call: Call) -> Trip | None:
     row, spec = call.row, call.spec
     if row.in_flight:
         return Trip(Reason.DUPLICATE_IN_FLIGHT)
-    if spec.side_effect is SideEffect.READ or spec.idempotent:
+    if not spec.writes:
         return None
-    if row.uncertain or row.fingerprint in run.root.uncertain:
+    if not spec.idempotent and (row.uncertain or row.fingerprint in run.root.uncertain):
         return Trip(Reason.UNCERTAIN_WRITE)
     if spec.side_effect is SideEffect.SIDE_EFFECT and (row.done or row.fingerprint in run.root.done):
         return Trip(Reason.DUPLICATE_SIDE_EFFECT, count=row.count)
@@ -118,8 +123,7 @@ def _by_last_outcome(run: RunState, call: Call) -> Trip | Wait | None:
 def _after_success(row: Row, limits: Limits, spec: ToolSpec) -> Trip | None:
     if row.last is Last.EMPTY:
         max_empty = limits.max_empty if spec.max_empty is None else spec.max_empty
-        if row.empties >= max_empty:
-            return Trip(Reason.TOOL_NO_PROGRESS, count=row.count)
+        return Trip(Reason.TOOL_NO_PROGRESS, count=row.count) if row.empties >= max_empty else None
     max_repeats = limits.max_repeats if spec.max_repeats is None else spec.max_repeats
     return Trip(Reason.REPEATED_CALL, count=row.count) if row.streak >= max_repeats else None
 
@@ -160,6 +164,11 @@ def budget_trip(run: RunState, at: float) -> Trip | None:
     """Return the hard budget that is used up, if any."""
     if run.budgets.steps.spent:
         return Trip(Reason.STEP_BUDGET)
+    return no_further_turn(run, at)
+
+
+def no_further_turn(run: RunState, at: float) -> Trip | None:
+    """Return why the model may not be asked again, if it may not."""
     if reason := run.budgets.spent_by_turns():
         return Trip(reason)
     return out_of_time(run, at)

@@ -57,6 +57,7 @@ def dispatch(run: RunState, call: Call, number: int) -> Ticket:
     if spec.kind is not Kind.CALL:
         budgets.descendants.spend()
         budgets.children.reserve()
+    if spec.kind is Kind.DELEGATE:
         run.edges.append(row.fingerprint)
     if spec.poll is not None:
         row.first_poll_at = row.first_poll_at if row.polls else call.at

@@ -79,11 +79,12 @@ class Row(Struct):
         self.streak = self.empties = 0
         if self.last in _REFRESHED:
             self.last = Last.NEVER
+        if self.terminal:  # that wait is over; what is asked for now is another one
+            self.terminal, self.polls = False, 0
 
     def record_success(self, digest: str, *, empty: bool) -> None:
         """Note a result; a changed one starts a new streak."""
-        same = self.last in (Last.OK, Last.EMPTY) and digest == self.result_digest
-        self.streak = self.streak + 1 if same else 1
+        self.streak = self.streak + 1 if digest == self.result_digest else 1
         self.empties = self.empties + 1 if empty else 0
         self.last = Last.EMPTY if empty else Last.OK
         self.result_digest = digest
@@ -97,7 +98,7 @@ class Row(Struct):
         self.error_class = failure.error_class
         self.last_error = failure.code
         self.first_error = self.first_error or failure.code
-        self.streak = self.empties = 0
+        self.empties = 0
         self.failures = self.failures + 1 if last is Last.RETRYABLE else 0
 
     def reconcile(self, *, happened: bool) -> None:

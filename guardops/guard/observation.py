@@ -119,7 +119,7 @@ def record_result(run: RunState, ticket: Ticket, report: Report) -> Observation:
     run.sources.add_bytes(ticket.tool, ticket.visit, size)
     empty = is_empty(result, spec)
     first_write = spec.writes and not row.done
-    row.record_success(digest, empty=empty)
+    row.record_success(digest, empty=empty and spec.kind is Kind.CALL)
     run.successes += 1
     if spec.writes:
         run.writes += 1

@@ -212,10 +212,10 @@ class RunGuard:
         return self._let_unjudged_pass(tool, spec, at, batch)
 
     def _let_unjudged_pass(self, tool: str, spec: ToolSpec, at: float, batch: BatchId | None) -> Check:
-        """Let a call pass that has no fingerprint; the hard budgets hold for it too."""
+        """Let a call pass that has no fingerprint, as far as its tool and the budgets allow."""
         call = unjudged(tool, spec, self.counts.tool_calls, at=at, batch=batch)
-        spent = checks.unaffordable(self.state, call)
-        refused = self._responder.refuse(spent, tool, batch) if spent else None
+        found = checks.without_fingerprint(self.state, call)
+        refused = self._responder.refuse(found, tool, batch) if found else None
         return refused or self._let_pass(call)
 
     # -- after a result ----------------------------------------------------------------------------------
@@ -277,6 +277,8 @@ class RunGuard:
             budgets, amount = self.state.budgets, micro_usd(cost)
             if self.ladder.standing is not None:
                 return self._responder.standing()
+            if trip := checks.no_further_turn(self.state, self._clock()):
+                return self._responder.answer_turn(trip)
             if not budgets.tokens.reserve(tokens):
                 return self._responder.answer_turn(Trip(Reason.TOKEN_BUDGET))
             if not budgets.cost.reserve(amount):
@@ -294,13 +296,14 @@ class RunGuard:
         *,
         tokens_cached: int = 0,
         usage_known: bool = True,
+        answered: bool = False,
     ) -> Verdict:
         """Settle one model turn and say whether there may be another.
 
-        Without ``usage_known`` (a stream that was cancelled) the turn is settled at its reservation.
+        Without ``usage_known`` (a cancelled stream) it is settled at its reservation. One that ``answered``
+        asks for no other, so a limit that is reached with it stops nothing.
         """
         with self._lock:
-            moment = self._clock() if at is None else at
             budgets = self.state.budgets
             tokens, amount = tokens_in + tokens_out, micro_usd(cost)
             (held_tokens, held_amount), self._reserved = self._reserved, (0, 0)
@@ -312,9 +315,8 @@ class RunGuard:
             budgets.turns.spend()
             if self.ladder.standing is not None:
                 return self._responder.settle_turn()
-            reason = budgets.spent_by_turns()
-            trip = Trip(reason) if reason else checks.out_of_time(self.state, moment)
-            return self._responder.answer_turn(trip) if trip else CONTINUE
+            trip = checks.no_further_turn(self.state, self._clock() if at is None else at)
+            return self._responder.answer_turn(trip) if trip and not answered else CONTINUE
 
     def snapshot(self) -> bytes:
         """Return the ledger's newest rows (at most 1 KB of JSON), to be shown to the model before a call."""

@@ -133,9 +133,11 @@ def test_a_side_effect_happens_once_even_with_new_evidence() -> None:
     assert allowed(agent.call("pay", {"to": "b"}, "paid"))
 
 
-def test_an_idempotent_side_effect_may_be_repeated_like_any_call() -> None:
+def test_an_idempotent_side_effect_is_retried_until_it_is_done_and_then_never_again() -> None:
     agent = Agent(tools={"put": ONCE | {"idempotent": True}})
-    assert agent.reasons(4, "put", result="ok") == ["continue"] * 3 + ["repeated_call"]
+    agent.call("put", error={"class": "timeout"})
+    agent.now = 5
+    assert agent.reasons(2, "put", result="ok") == ["continue", "duplicate_side_effect"]
 
 
 def test_a_side_effect_that_failed_for_a_while_may_be_retried() -> None:
@@ -417,3 +419,27 @@ def test_arguments_without_a_canonical_form_are_refused_with_the_place() -> None
     check = Agent().check("read", {"limit": float("nan")})
     assert (check.ticket, said(check)) == (None, "tool_no_progress")
     assert check.message == "limit: holds a number that is not finite"
+
+
+def test_hand_overs_that_return_nothing_are_no_empty_results() -> None:
+    agent = Agent(tools={"hand": {"kind": "delegate"}})
+    answers = [said(agent.call("hand", {"to": "AB"[i % 2]}, None)) for i in range(4)]
+    assert answers == ["continue"] * 3 + ["lineage_ping_pong"]
+
+
+def test_spawned_siblings_are_no_chain() -> None:
+    agent = Agent(tools={"spawn": {"kind": "spawn"}})
+    assert all(allowed(agent.call("spawn", {"task": "AB"[i % 2]}, "started")) for i in range(4))
+
+
+def test_an_empty_result_is_judged_by_its_own_allowance_alone() -> None:
+    agent = Agent(tools={"find": {"max_empty": 5}})
+    assert agent.reasons(6, "find", result=[]) == ["continue"] * 5 + ["tool_no_progress"]
+
+
+def test_a_failure_in_between_makes_no_unchanged_result_a_new_one() -> None:
+    agent = Agent()
+    assert agent.reasons(2, "read", result="same") == ["continue"] * 2
+    agent.call("read", error={"status": 503})
+    agent.now = 5
+    assert agent.reasons(2, "read", result="same") == ["continue", "repeated_call"]

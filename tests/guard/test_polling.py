@@ -107,3 +107,18 @@ def test_a_terminal_state_is_the_whole_text_or_a_named_field(result: Any) -> Non
 )
 def test_other_results_are_not_terminal(result: Any) -> None:
     assert not is_terminal(result, Poll(1, 1, terminal=frozenset({"done"})))
+
+
+def test_new_evidence_starts_a_new_wait_once_the_last_one_is_over() -> None:
+    agent = poller(max_attempts=2)
+    agent.call("job", JOB, {"status": "running"})
+    agent.now = 10
+    agent.call("job", JOB, {"status": "done"})
+    agent.run.state_changed()
+    assert allowed(agent.call("job", JOB, {"status": "running"}))
+    agent.run.state_changed()
+    agent.now = 20
+    assert allowed(agent.call("job", JOB, {"status": "running"}))
+    agent.run.state_changed()
+    agent.now = 30
+    assert said(agent.check("job", JOB)) == "poll_exhausted"

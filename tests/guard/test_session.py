@@ -111,6 +111,16 @@ def test_tokens_and_turns_are_budgets_of_the_model() -> None:
     assert said(turns.run.turn()) == "max_turns"
 
 
+def test_a_run_that_answers_in_its_last_turn_was_not_stopped_but_may_not_begin_another() -> None:
+    agent = Agent(max_turns=2)
+    agent.run.turn()
+    assert allowed(agent.run.turn(answered=True))
+    ended = agent.run.end()
+    assert (ended.outcome, ended.halt_reason, ended.turns) == (Outcome.COMPLETED, None, 2)
+    assert said(agent.run.reserve_turn()) == "max_turns"
+    assert said(Agent(max_turns=0).run.reserve_turn()) == "max_turns"
+
+
 def test_time_is_checked_between_turns() -> None:
     agent = Agent(max_seconds=60)
     agent.now = 60
@@ -195,6 +205,23 @@ def test_the_step_budget_holds_for_calls_that_could_not_be_judged() -> None:
     agent = Agent(max_steps=2)
     assert agent.reasons(3, "read", result="r")[:2] == ["continue", "step_budget"]
     assert agent.run.end().steps == 2
+
+
+@pytest.mark.usefixtures("broken_checks")
+@pytest.mark.parametrize(
+    ("spec", "reason"), [({"forbidden": True}, "forbidden_tool"), ({"approval": True}, "approval_required")]
+)
+def test_a_fault_opens_no_tool_that_is_closed_by_name(spec: dict[str, Any], reason: str) -> None:
+    assert said(Agent(tools={"read": spec}).check("read")) == reason
+
+
+@pytest.mark.parametrize("redirect", ["http://a\x00.1/", "http://\ud800/", "http://a.example/?\ud800"])
+def test_no_result_talks_the_guard_out_of_its_checks(redirect: str) -> None:
+    agent = Agent()
+    for i in range(6):
+        verdict = agent.call("read", {"i": i}, {"redirect": redirect, "i": i}, progressed=False)
+    assert said(verdict) == "no_progress"
+    assert agent.run.counts.faults == []
 
 
 def test_a_fault_while_observing_a_write_makes_it_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:

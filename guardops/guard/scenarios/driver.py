@@ -98,7 +98,7 @@ class Driver:
         written = sum(len(str(value)) for move in turn.moves for value in move.args.values())
         usage = self._rates.real(self._transcript.turn(written))
         self._clock.seconds += usage.seconds
-        return self._run.turn(usage.tokens_in, usage.tokens_out, usage.cost)
+        return self._run.turn(usage.tokens_in, usage.tokens_out, usage.cost, answered=not turn.moves)
 
     def _attempt(self, move: Move) -> None:
         check = self._check(move)

@@ -35,6 +35,14 @@ def test_a_refused_call_does_not_run_and_the_agent_goes_on() -> None:
     assert (driven.event.steps, driven.event.tool_calls) == (4, 5)
 
 
+def test_an_answer_in_the_last_turn_of_the_budget_is_no_stop() -> None:
+    searches = [calls("find", {"q": i}, f"found {i}") for i in range(39)]
+
+    driven = drive(script(*searches, Turn()))
+
+    assert (driven.stop, driven.event.turns, driven.event.outcome) == (None, 40, Outcome.COMPLETED)
+
+
 def test_the_second_trip_after_the_nudge_is_the_stop() -> None:
     driven = drive(script(*[calls("find", {"q": 1}, "found")] * 9, Turn()))
 
