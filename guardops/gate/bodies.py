@@ -51,10 +51,13 @@ class Bodies:
         if int(request.headers.get("content-length", "0")) > MAX_BODY_BYTES:
             raise _too_large()
         parts: list[bytes] = []
-        size = 0
+        size = received = 0
         try:
             async with asyncio.timeout(READ_SECONDS):
                 async for chunk in _chunks(request):
+                    received += len(chunk)  # gzip of nothing inflates to nothing, for ever
+                    if received > MAX_BODY_BYTES:
+                        raise _too_large()
                     for part in inflater.feed(chunk) if inflater else (chunk,):
                         size += len(part)
                         self._held += len(part)

@@ -52,8 +52,13 @@ async def _receive(request: AnyRequest, services: Services) -> EventsReply:
     holder = await services.executor.keys(authenticate, request.headers.get("authorization"), now)
     holder.require(Scope.EVENTS_WRITE)
     receipt = Receipt(now, _max_back(request, holder))
+    # Held until its runs are stored: requests that wait for their turn count against the cap as well.
     async with services.bodies.read(request) as body:
         prepared = await services.executor.compute(prepare, body, holder, receipt)
+        return await _store(prepared, holder, services)
+
+
+async def _store(prepared: Prepared, holder: KeyHolder, services: Services) -> EventsReply:
     if wait := services.rates.take(holder.key_id, prepared.total, time.monotonic()):
         raise Refusal("rate_limited", "This key sends too many events.", retry_after=math.ceil(wait))
     if prepared.total and len(prepared.rejected) == prepared.total:

@@ -64,6 +64,18 @@ def test_body_that_is_done_is_no_longer_held() -> None:
     asyncio.run(read_twice())
 
 
+def test_gzip_of_nothing_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send_on() -> Any:
+        return {"type": "http.request", "body": gzip.compress(b"") * 10, "more_body": True}
+
+    monkeypatch.setattr(bodies, "MAX_BODY_BYTES", 1_000)
+    request = make_request(send_on)
+    request.scope["headers"] = [(b"content-encoding", b"gzip")]
+    with pytest.raises(Refusal) as error:
+        asyncio.run(read(request))
+    assert error.value.code == "body_too_large"
+
+
 def test_bomb_is_inflated_in_pieces_of_bounded_size() -> None:
     bomb = gzip.compress(b" " * 200_000_000)
     tracemalloc.start()

@@ -276,6 +276,21 @@ def test_key_over_its_rate_is_told_when_to_come_back(gate: Gate, key: dict[str, 
     assert response.headers["retry-after"] == "2"
 
 
+def test_body_is_held_until_its_runs_are_stored(
+    gate: Gate, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = []
+
+    def look_and_record(rows: Any) -> Any:
+        held.append(gate.app.state.services.bodies._held)
+        return record.record_runs(rows)
+
+    monkeypatch.setattr(endpoint, "record_runs", look_and_record)
+    response = gate.post(URL, json=[now_event()], headers=key)
+    assert held == [int(response.request.headers["content-length"])]
+    assert gate.app.state.services.bodies._held == 0
+
+
 def test_busy_tenant_is_told_to_come_back(
     gate: Gate, tenant: Tenant, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
