@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -88,6 +89,7 @@ _strict = msgspec.json.Decoder(strict(RunEnded) | _Nothing)
 _lenient = msgspec.json.Decoder(RunEnded | _Nothing)
 
 _SMALL = 5 * MAX_KEYS  # bytes: a key takes five at least (`"":0,`), so less than this needs no counting
+_MANY_VALUES = 250_000  # in a body: the decoder would hold each, where events are full of lists
 _BOM = b"\xef\xbb\xbf"
 _HEX = rb"[0-9a-fA-F]{2}"
 _ESCAPE = re.compile(
@@ -97,7 +99,11 @@ _ESCAPE = re.compile(
 # for them, then U+FFFD.
 _MARK = rb"\ufdd0"
 _UNWANTED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F]" + _HEX + rb")")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+_NOT_FINITE = re.compile(rb"NaN|Infinity")  # what Python's own encoder writes, and no JSON has
+_OPENING = re.compile(rb'\{\s*"events"\s*:\s*(?=\[)')
+_LINE = re.compile(rb"[^\r\n]+")
+# A string without an end is one as well, so that what follows its beginning is looked at only once.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[\[\]{},]', re.DOTALL)
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"missing required field `(.*?)`")
 _RANGE = re.compile(r"out of range|[<>]=|of length")
@@ -115,8 +121,7 @@ def decode(body: bytes) -> Decoded:
     raws = _split(body)
     if len(raws) > MAX_EVENTS:
         raise BadBody(
-            f"A request holds at most {MAX_EVENTS:,} events; this one holds {len(raws):,}.",
-            code="too_many_events",
+            f"A request holds at most {MAX_EVENTS:,} events; this one holds more.", code="too_many_events"
         )
     decoded = Decoded(total=len(raws))
     broken = 0
@@ -156,26 +161,43 @@ def _mark(match: re.Match[bytes]) -> bytes:
 
 def _split(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     """Return the events' bytes, not yet looked into."""
-    if body.startswith(b"["):
-        try:
-            return _raw_list.decode(body)
-        except RecursionError:
-            return _split_deep(body)
-        except msgspec.MsgspecError:
-            raise BadBody("The body is not JSON.") from None
-    if not body.startswith(b"{"):
+    if not body.startswith((b"[", b"{")):
         raise BadBody("The body is not a JSON array or object, nor one event a line.")
+    if body.count(b",") > _MANY_VALUES:
+        return _split_by_hand(body) or _split_lines(body)
     try:
+        if body.startswith(b"["):
+            return _raw_list.decode(body)
         events = _envelope.decode(body).events
     except msgspec.ValidationError:
         raise BadBody("The body's events are not an array.", code="not_events") from None
-    except (msgspec.DecodeError, RecursionError):
-        return [line for line in body.splitlines() if line.strip()]
+    except (msgspec.DecodeError, RecursionError) as error:
+        parts: Sequence[bytes] = ()
+        if isinstance(error, RecursionError) or _NOT_FINITE.search(body):
+            parts = _split_by_hand(body)
+        return parts or _split_lines(body)
     return [body] if isinstance(events, msgspec.UnsetType) else events
 
 
-def _split_deep(body: bytes) -> Sequence[bytes]:
-    """Split an array in which something is nested so deep that no decoder walks it, to refuse that alone."""
+def _split_lines(body: bytes) -> Sequence[bytes]:
+    """Return the lines that hold something, up to one too many."""
+    if body.startswith(b"["):
+        raise BadBody("The body is not JSON.")
+    lines = (match[0] for match in _LINE.finditer(body) if not match[0].isspace())
+    return list(islice(lines, MAX_EVENTS + 1))
+
+
+def _split_by_hand(body: bytes) -> Sequence[bytes]:
+    """Split an array of events, or ``{"events": […]}``, up to one too many; empty where it has another form.
+
+    It holds nothing but them, however many values there are, and looks into none: what no decoder takes (NaN,
+    nesting that it can't walk) is left to be refused alone.
+    """
+    if body.startswith(b"{"):
+        opening = _OPENING.match(body)
+        if opening is None or not body.endswith(b"}"):
+            return ()
+        body = body[opening.end() : -1].rstrip()
     parts: list[bytes] = []
     depth, start = 0, 1
     for token in _TOKEN.finditer(body):
@@ -187,6 +209,8 @@ def _split_deep(body: bytes) -> Sequence[bytes]:
         if (mark == b"," and depth == 1) or (mark == b"]" and depth == 0):
             parts.append(body[start : token.start()])
             start = token.end()
+        if len(parts) > MAX_EVENTS:
+            return parts
         if depth <= 0:
             break
     if depth or body[start:].strip():
