@@ -11,6 +11,7 @@ from guardops.guard.ledger import Last, Row
 from guardops.guard.policy import Kind, ToolSpec
 from guardops.guard.sources import NO_VISIT, visit_of
 from guardops.guard.state import Batch, BatchId, Call, Note, RunState, Ticket
+from guardops.guard.texts import encodable
 
 
 def prepare(
@@ -29,6 +30,7 @@ def prepare(
     Raises :class:`guardops.guard.fingerprint.FingerprintError` for arguments without a canonical form.
     """
     found = fingerprint(tool, args, spec) if identity is None else recorded(tool, identity, spec)
+    tool = encodable(tool)
     version = run.version_for(spec)
     row = run.ledger.get(found.digest)
     if row is None:
@@ -41,7 +43,7 @@ def prepare(
 
 def unjudged(tool: str, spec: ToolSpec, number: int, *, at: float, batch: BatchId | None) -> Call:
     """Return a call that could not be judged: its row is in no ledger and is like no other."""
-    name = f"unjudged:{number}"
+    name, tool = f"unjudged:{number}", encodable(tool)
     row = Row(name, tool, "", spec.side_effect)
     return Call(tool, spec, Fingerprint(name, b""), row, NO_VISIT, at, 0, batch)
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from guardops.guard.retry_after import seconds_to_wait
+from guardops.guard.texts import encodable
 
 
 class ErrorClass(StrEnum):
@@ -341,7 +342,7 @@ def _code_of(payload: Mapping[str, Any]) -> str:
     for name in ("error_code", "code"):
         code = payload.get(name)
         if isinstance(code, str | int) and not isinstance(code, bool) and code != "":
-            return str(code)[:64]
+            return encodable(str(code)[:64])
     status = payload.get("status")
     return str(status) if isinstance(status, int) else ""
 

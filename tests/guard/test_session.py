@@ -224,6 +224,15 @@ def test_no_result_talks_the_guard_out_of_its_checks(redirect: str) -> None:
     assert agent.run.counts.faults == []
 
 
+def test_half_a_character_in_a_tool_or_code_spoils_neither_snapshot_nor_event() -> None:
+    agent = Agent()
+    agent.call("read\ud800", error={"code": "gone\udfff"})
+    assert b"gone?" in agent.run.snapshot()
+    step = agent.run.end().last_steps[0]
+    assert (step.tool, step.error_code) == ("read?", "gone?")
+    assert msgspec.json.encode(agent.run.end())
+
+
 def test_a_fault_while_observing_a_write_makes_it_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = Agent(tools={"save": {"class": "write"}})
     read, save = agent.ticket("read"), agent.ticket("save")
