@@ -24,6 +24,8 @@ class ManagedProcess:
     def __init__(
         self, database_url: str, *arguments: str, pass_fds: tuple[int, ...] = (), **environment: str
     ) -> None:
+        self.database_url = database_url
+        self._arguments, self._more = arguments, environment
         self._command = [sys.executable, str(CHECKOUT / "manage.py"), *arguments]
         self._pass_fds = pass_fds
         self._environment = {
@@ -77,6 +79,12 @@ class GateProcess(ManagedProcess):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.address[1]}"
+
+    def beside(self) -> ManagedProcess:
+        """Return another gate on the same socket."""
+        return ManagedProcess(
+            self.database_url, *self._arguments, pass_fds=(self.door.fileno(),), **self._more
+        )
 
     def restart(self) -> None:
         self.kill()

@@ -19,7 +19,7 @@ from guardops.tenants.errors import Forbidden, GuardOpsError
 from guardops.tenants.keys import KeyHolder, authenticate
 from guardops.tenants.models import Tenant
 from runs.ingest.checks import check
-from runs.ingest.decode import Rejected, decode
+from runs.ingest.decode import Decoded, Rejected, decode
 from runs.ingest.record import Recorded, record_runs
 from runs.ingest.rows import MAX_BACK, MAX_BACKFILL, Receipt, Row, project
 
@@ -81,10 +81,10 @@ async def _store(prepared: Prepared, holder: KeyHolder, services: Services) -> E
 
 def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
     """Decode a body, check its events and make their rows; raises BadBody."""
-    decoded = decode(body)
+    decoded = Decoded()
     rows: list[Row] = []
     rejected = decoded.rejected
-    for arrival in decoded.arrivals:
+    for arrival in decode(body, decoded):
         try:
             tenant_id = holder.tenant_id(arrival.event.tenant)
             check(arrival.event)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, cast
@@ -66,10 +66,9 @@ class Arrival(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Decoded:
-    """What a body holds: the events that decode, and a result for each of the others."""
+    """What a body holds beside the events that decode: how many in all, and what is wrong with the others."""
 
-    total: int
-    arrivals: list[Arrival] = field(default_factory=list)
+    total: int = 0
     rejected: list[EventResult] = field(default_factory=list)
     unknown_fields: int = 0
 
@@ -109,10 +108,11 @@ _MISSING = re.compile(r"missing required field `(.*?)`")
 _RANGE = re.compile(r"out of range|[<>]=|of length")
 
 
-def decode(body: bytes) -> Decoded:
-    """Decode an array of events, ``{"events": […]}``, a single event, or one event a line.
+def decode(body: bytes, decoded: Decoded) -> Iterator[Arrival]:
+    """Decode an array of events, ``{"events": […]}``, a single event, or one event a line; fills ``decoded``.
 
-    Raises BadBody where the body as a whole is no such thing, or holds more than 1,000 events.
+    Gives one event at a time, so that a thousand need not be held. Raises BadBody where the body as a whole
+    is no such thing, or holds more than 1,000 events.
     """
     body = body.removeprefix(_BOM).strip()
     marked = _UNWANTED.search(body) is not None
@@ -123,31 +123,34 @@ def decode(body: bytes) -> Decoded:
         raise BadBody(
             f"A request holds at most {MAX_EVENTS:,} events; this one holds more.", code="too_many_events"
         )
-    decoded = Decoded(total=len(raws))
+    decoded.total = len(raws)
     broken = 0
     for index, raw in enumerate(raws):
         sanitized = marked and _MARK in bytes(raw)
         if sanitized:
             raw = bytes(raw).replace(_MARK, rb"\ufffd")
-        if len(raw) < _SMALL or _has_few_keys(raw):
+        event = _decode_fast(raw)
+        if event is None:
             try:
-                event = cast(RunEnded, _strict.decode(raw))
-            except (msgspec.MsgspecError, RecursionError):
-                pass
-            else:
-                decoded.arrivals.append(Arrival(index, event, sanitized))
+                event, unknown = _decode_slowly(bytes(raw))
+            except Rejected as error:
+                broken += error.code == "not_json"
+                decoded.rejected.append(error.result(index))
                 continue
-        try:
-            event, unknown = _decode_slowly(bytes(raw))
-        except Rejected as error:
-            broken += error.code == "not_json"
-            decoded.rejected.append(error.result(index))
-        else:
             decoded.unknown_fields += unknown
-            decoded.arrivals.append(Arrival(index, event, sanitized))
+        yield Arrival(index, event, sanitized)
     if broken and broken == len(raws):
         raise BadBody("The body is not JSON.")
-    return decoded
+
+
+def _decode_fast(raw: bytes | msgspec.Raw) -> RunEnded | None:
+    """Return the event, or None where it needs a closer look."""
+    if len(raw) >= _SMALL and not _has_few_keys(raw):
+        return None
+    try:
+        return cast(RunEnded, _strict.decode(raw))
+    except (msgspec.MsgspecError, RecursionError):
+        return None
 
 
 def _has_few_keys(raw: bytes | msgspec.Raw) -> bool:

@@ -1,8 +1,8 @@
 """Ended runs a second through the gate, beside COPY of the same rows: `python -m tests.benchmarks.ingest`.
 
-Starts a real gate and a real fold on a database of its own, and posts prepared bodies from ``--clients``
-connections until ``--events`` are acknowledged. Then it copies the rows that were stored, in the same batches
-over one connection, a transaction each, into an ordinary table (surrogate id, jsonb, the same columns, three
+Starts real gates (one a core) and a real fold on a database of its own, and posts prepared bodies from
+``--clients`` connections until ``--events`` are acknowledged. Then it copies the rows that were stored, in
+the same batches over one connection, a transaction each, into an ordinary table (surrogate id, jsonb, the same columns, three
 btrees beside the key, no checks) and into ours, emptied. So every figure is of one run on one machine, and
 the ratios say what the gate costs. ``exact``: the overview's counts (roll-ups + tail) equal a plain count
 right after the last acknowledgement, and the roll-ups equal a recount once fold has caught up. CPU is that of
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import statistics
 import sys
 import threading
@@ -33,6 +34,8 @@ from tests.gate_process import FoldProcess, GateProcess
 
 DATABASE = "guardops_ingest_benchmark"
 FOLD_SECONDS = 120.0
+WARM_SECONDS = 30
+RESTING_SECONDS = 0.05  # of CPU in a second
 ORDINARY = """
 DROP TABLE IF EXISTS ordinary_run;
 CREATE TABLE ordinary_run (LIKE run, id bigserial PRIMARY KEY);
@@ -71,10 +74,11 @@ class Sender:
 class Bench:
     """A database, the senders, and what the rows that they make cost."""
 
-    def __init__(self, url: str, *, events: int, clients: int, tenants: int) -> None:
+    def __init__(self, url: str, *, events: int, clients: int, tenants: int, gates: int) -> None:
         from django.db import connection
 
         self.url = url
+        self.gates = gates
         self.count = events
         self.until = datetime.now(UTC)
         self.senders = _make_senders(events, clients, tenants, self.until)
@@ -89,12 +93,14 @@ class Bench:
         _empty()
         with ExitStack() as stack:
             gate = stack.enter_context(GateProcess(self.url))
-            pids = {"gate": gate.pid}
+            pids = {"gate": [gate.pid]}
+            for _ in range(self.gates - 1):
+                pids["gate"].append(stack.enter_context(gate.beside()).pid)
             if fold:
-                pids["fold"] = stack.enter_context(FoldProcess(self.url)).pid
+                pids["fold"] = [stack.enter_context(FoldProcess(self.url)).pid]
                 _wait(_fold_runs)
             bodies = [list(sender.bodies(batch)) for sender in self.senders]
-            self._send(gate, [[b"[]"] for _ in self.senders])  # keys are read, modules loaded
+            self._warm(gate, pids["gate"])
             before = self._cpu(pids)
             began = time.perf_counter()
             self._send(gate, bodies)
@@ -106,8 +112,18 @@ class Bench:
             exact = exact and not (fold and recount())
         return Posted(seconds, {name: after[name] - before[name] for name in after}, exact)
 
-    def _cpu(self, pids: dict[str, int]) -> dict[str, float]:
-        used = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    def _warm(self, gate: GateProcess, pids: Sequence[int]) -> None:
+        """Return when every gate has started and rests, and those asked have read the keys."""
+        for _ in range(WARM_SECONDS):
+            before = cpu_seconds(*pids)
+            time.sleep(1.0)
+            if cpu_seconds(*pids) - before < RESTING_SECONDS:
+                break
+        for _ in range(5):
+            self._send(gate, [[b"[]"] for _ in self.senders])
+
+    def _cpu(self, pids: dict[str, list[int]]) -> dict[str, float]:
+        used = {name: cpu_seconds(*found) for name, found in pids.items()}
         return used | {"postgresql": tree_seconds(self.postgres)}
 
     def _send(self, gate: GateProcess, bodies: Sequence[Sequence[bytes]]) -> None:
@@ -302,6 +318,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1_000)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--tenants", type=int, default=4)
+    parser.add_argument("--gates", type=int, default=os.cpu_count() or 1, help="gate processes; one a core")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="20,000 events, one round")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -310,13 +327,23 @@ def main() -> None:
     say = (lambda line: None) if options.json else lambda line: print(line, flush=True)
     with own_database(DATABASE) as url:
         say(f"making {events:,} events")
-        bench = Bench(url, events=events, clients=options.clients, tenants=options.tenants)
+        bench = Bench(
+            url, events=events, clients=options.clients, tenants=options.tenants, gates=options.gates
+        )
         size = sum(len(event) for sender in bench.senders for event in sender.events) / events
         say(f"{size:,.0f} bytes an event")
         figures = measure(bench, options.batch, rounds, say)
     if options.json:
         print(
-            json.dumps({"events": events, "batch": options.batch, "bytes_per_event": round(size)} | figures)
+            json.dumps(
+                {
+                    "events": events,
+                    "batch": options.batch,
+                    "gates": options.gates,
+                    "bytes_per_event": round(size),
+                }
+                | figures
+            )
         )
     else:
         for name, value in figures.items():

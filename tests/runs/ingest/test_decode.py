@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from guardops.guard.events import MAX_EVENT_BYTES, ResultStatus
-from runs.ingest.decode import BadBody, decode
+from runs.ingest.decode import BadBody
 
-from .wire import encode, make_event
+from .wire import decode_all, encode, make_event
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 def only_rejection(body: bytes) -> tuple[str, str]:
-    decoded = decode(body)
+    _, decoded = decode_all(body)
     assert len(decoded.rejected) == 1
     assert decoded.rejected[0].status is ResultStatus.REJECTED
     return decoded.rejected[0].code, decoded.rejected[0].field
@@ -28,8 +28,8 @@ def only_rejection(body: bytes) -> tuple[str, str]:
 
 def test_array_gives_its_events_in_order() -> None:
     events = [make_event(job_type=name) for name in ("a", "b", "c")]
-    decoded = decode(encode(*events))
-    assert [(found.index, found.event.job_type) for found in decoded.arrivals] == [
+    arrivals, _ = decode_all(encode(*events))
+    assert [(found.index, found.event.job_type) for found in arrivals] == [
         (0, "a"),
         (1, "b"),
         (2, "c"),
@@ -37,28 +37,28 @@ def test_array_gives_its_events_in_order() -> None:
 
 
 def test_object_gives_the_events_it_holds() -> None:
-    assert decode(json.dumps({"events": [make_event()]}).encode()).total == 1
+    assert decode_all(json.dumps({"events": [make_event()]}).encode())[1].total == 1
 
 
 def test_lines_give_an_event_each() -> None:
     lines = b"\r\n".join(json.dumps(make_event(job_type=name)).encode() for name in "ab") + b"\n\n"
-    assert [found.event.job_type for found in decode(lines).arrivals] == ["a", "b"]
+    assert [found.event.job_type for found in decode_all(lines)[0]] == ["a", "b"]
 
 
 def test_single_object_is_an_event() -> None:
-    assert decode(json.dumps(make_event()).encode()).arrivals[0].event.job_type == "research"
+    assert decode_all(json.dumps(make_event()).encode())[0][0].event.job_type == "research"
 
 
 def test_single_object_over_several_lines_is_an_event() -> None:
-    assert len(decode(json.dumps(make_event(), indent=1).encode()).arrivals) == 1
+    assert len(decode_all(json.dumps(make_event(), indent=1).encode())[0]) == 1
 
 
 def test_byte_order_mark_is_skipped() -> None:
-    assert decode(b"\xef\xbb\xbf" + encode(make_event())).total == 1
+    assert decode_all(b"\xef\xbb\xbf" + encode(make_event()))[1].total == 1
 
 
 def test_empty_array_holds_nothing() -> None:
-    assert decode(b"[]").total == 0
+    assert decode_all(b"[]")[1].total == 0
 
 
 @pytest.mark.parametrize(
@@ -67,27 +67,27 @@ def test_empty_array_holds_nothing() -> None:
 )
 def test_body_that_is_no_json_is_refused_whole(body: bytes) -> None:
     with pytest.raises(BadBody) as error:
-        decode(body)
+        decode_all(body)
     assert error.value.code == "not_json"
 
 
 def test_events_that_are_no_array_are_refused_whole() -> None:
     with pytest.raises(BadBody) as error:
-        decode(b'{"events": 5}')
+        decode_all(b'{"events": 5}')
     assert error.value.code == "not_events"
 
 
 def test_more_than_a_thousand_events_are_refused_whole() -> None:
     with pytest.raises(BadBody) as error:
-        decode(b"[" + b",".join([b"{}"] * 1_001) + b"]")
+        decode_all(b"[" + b",".join([b"{}"] * 1_001) + b"]")
     assert error.value.code == "too_many_events"
-    assert decode(b"[" + b",".join([b"{}"] * 1_000) + b"]").total == 1_000
+    assert decode_all(b"[" + b",".join([b"{}"] * 1_000) + b"]")[1].total == 1_000
 
 
 def test_broken_line_is_rejected_and_the_others_taken() -> None:
     good = json.dumps(make_event()).encode()
-    decoded = decode(b"\n".join([good, b"{broken", good]))
-    assert [found.index for found in decoded.arrivals] == [0, 2]
+    arrivals, decoded = decode_all(b"\n".join([good, b"{broken", good]))
+    assert [found.index for found in arrivals] == [0, 2]
     assert [(result.index, result.code) for result in decoded.rejected] == [(1, "not_json")]
 
 
@@ -132,7 +132,7 @@ def test_event_with_as_much_as_is_allowed_is_taken() -> None:
     wide = make_event(unknown={str(n): 0 for n in range(1_000 - 8)})
     large = make_event(attributes={"a": "x"}, unknown="")
     large["unknown"] = "x" * (MAX_EVENT_BYTES - len(json.dumps(large)))
-    assert len(decode(encode(deep, wide, large)).arrivals) == 3
+    assert len(decode_all(encode(deep, wide, large))[0]) == 3
 
 
 @pytest.mark.parametrize("element", [5, "text", None, [], True])
@@ -151,8 +151,8 @@ def test_nesting_too_deep_for_any_decoder_is_rejected_alone() -> None:
         + json.dumps(make_event()).encode()
         + b"]"
     )
-    decoded = decode(body)
-    assert [found.index for found in decoded.arrivals] == [0, 2]
+    arrivals, decoded = decode_all(body)
+    assert [found.index for found in arrivals] == [0, 2]
     assert [(result.index, result.code) for result in decoded.rejected] == [(1, "too_deep")]
 
 
@@ -160,19 +160,19 @@ def test_unknown_fields_are_counted_at_every_level() -> None:
     event = make_event(
         colour="red", policy={"mode": "shadow", "mood": 1}, sources=[{"kind": "tool", "name": "a", "x": 1}]
     )
-    decoded = decode(encode(event, make_event()))
+    arrivals, decoded = decode_all(encode(event, make_event()))
     assert decoded.unknown_fields == 3
-    assert decoded.arrivals[0].event.policy.mode == "shadow"
+    assert arrivals[0].event.policy.mode == "shadow"
 
 
 def test_unknown_number_beyond_a_machine_word_is_ignored() -> None:
     body = encode(make_event(big=1)).replace(b'"big": 1', b'"big": ' + b"9" * 5_000)
-    assert decode(body).unknown_fields == 1
+    assert decode_all(body)[1].unknown_fields == 1
 
 
 def test_last_of_duplicate_keys_counts() -> None:
     body = encode(make_event(steps=1)).replace(b'"steps": 1', b'"steps": 1, "steps": 2')
-    assert decode(body).arrivals[0].event.steps == 2
+    assert decode_all(body)[0][0].event.steps == 2
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_last_of_duplicate_keys_counts() -> None:
 )
 def test_nul_or_lone_surrogate_is_cleaned_and_flagged(sent: bytes, kept: str) -> None:
     body = encode(make_event(agent="AGENT"), make_event()).replace(b"AGENT", sent)
-    first, second = decode(body).arrivals
+    first, second = decode_all(body)[0]
     assert (first.event.agent, first.sanitized) == (kept, True)
     assert not second.sanitized
 
@@ -197,12 +197,12 @@ def test_nul_or_lone_surrogate_is_cleaned_and_flagged(sent: bytes, kept: str) ->
     [(rb"\ud83d\ude00", "\U0001f600"), (rb"\\u0000", r"\u0000"), (rb"\u00e9\u0001", "\xe9\x01")],
 )
 def test_escape_that_can_be_stored_stays(sent: bytes, kept: str) -> None:
-    arrival = decode(encode(make_event(agent="AGENT")).replace(b"AGENT", sent)).arrivals[0]
+    arrival = decode_all(encode(make_event(agent="AGENT")).replace(b"AGENT", sent))[0][0]
     assert (arrival.event.agent, arrival.sanitized) == (kept, False)
 
 
 def test_nul_in_a_key_is_cleaned() -> None:
-    arrival = decode(encode(make_event(attributes={"a\0b": "c"}))).arrivals[0]
+    arrival = decode_all(encode(make_event(attributes={"a\0b": "c"})))[0][0]
     assert arrival.event.attributes == {"a\ufffdb": "c"}
 
 

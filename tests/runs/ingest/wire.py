@@ -8,7 +8,7 @@ from typing import Any
 
 from guardops.guard.events import RunEnded
 from runs.ingest.checks import check
-from runs.ingest.decode import Rejected, decode
+from runs.ingest.decode import Arrival, Decoded, Rejected, decode
 from runs.ingest.rows import Receipt, Row, project
 from tests.factories import make_run_id
 
@@ -44,12 +44,17 @@ def encode(*events: Any) -> bytes:
     return json.dumps(list(events)).encode()
 
 
+def decode_all(body: bytes) -> tuple[list[Arrival], Decoded]:
+    decoded = Decoded()
+    return list(decode(body, decoded)), decoded
+
+
 def typed(**overrides: Any) -> RunEnded:
     """Return one event as decoded; raises Rejected."""
-    decoded = decode(encode(make_event(**overrides)))
+    arrivals, decoded = decode_all(encode(make_event(**overrides)))
     for result in decoded.rejected:
         raise Rejected(result.message, code=result.code, field=result.field)
-    return decoded.arrivals[0].event
+    return arrivals[0].event
 
 
 def checked(**overrides: Any) -> RunEnded:
