@@ -2,11 +2,11 @@
 
 Starts real gates (one a core) and a real fold on a database of its own, and posts prepared bodies from
 ``--clients`` connections until ``--events`` are acknowledged. Then it copies the rows that were stored, in
-the same batches over one connection, a transaction each, into an ordinary table (surrogate id, jsonb, the same
-columns, three btrees beside the key, no checks) and into ours, emptied. So every figure is of one run on one
-machine, and the ratios say what the gate costs. ``exact``: the overview's counts (roll-ups + tail) equal a
-plain count right after the last acknowledgement, and the roll-ups equal a recount once fold has caught up. CPU
-is that of gates, fold and PostgreSQL, which should serve nobody else meanwhile; the client's is left out.
+the same batches over one connection, a transaction each, into an ordinary table (surrogate id, jsonb, the
+same columns, three btrees beside the key, no checks) and into ours, emptied. So every figure is of one run on
+one machine, and the ratios say what the gate costs. ``exact``: the overview's counts (roll-ups + tail) equal
+a plain count right after the last acknowledgement, and the roll-ups equal a recount once fold has caught up.
+CPU is that of gates, fold and PostgreSQL, which should serve nobody else meanwhile, without the client's.
 
 Targets, pass (stretch): with fold 0.70 (0.90) of COPY into the ordinary table at a batch of 1,000; without
 fold 0.50 (0.65) of COPY into ours, 0.28 (0.40) at a batch of 100; 130 (85) us of CPU a run.
