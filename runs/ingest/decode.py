@@ -165,6 +165,8 @@ def _mark(match: re.Match[bytes]) -> bytes:
 def _split(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     """Return the events' bytes, not yet looked into."""
     if not body.startswith((b"[", b"{")):
+        if b"\n{" in body:  # the first line alone is broken
+            return _split_lines(body)
         raise BadBody("The body is not a JSON array or object, nor one event a line.")
     if body.count(b",") > _MANY_VALUES:
         return _split_by_hand(body) or _split_lines(body)

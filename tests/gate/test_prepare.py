@@ -34,6 +34,12 @@ def test_value_that_no_decoder_takes_is_refused_for_its_event(form: str, value: 
     assert [(result.index, result.code) for result in found.rejected] == [(1, code)]
 
 
+def test_first_line_that_is_broken_leaves_the_others() -> None:
+    found = prepared(b'd"}\n' + json.dumps(make_event()).encode())
+    assert [(result.index, result.code) for result in found.rejected] == [(0, "not_json")]
+    assert len(found.rows) == 1
+
+
 @pytest.mark.parametrize(
     "body",
     [b"[" + b"0," * 500_000 + b"0]", b'{"events": [' + b"0," * 500_000 + b"0]}", b"{}\n" * 500_000],
