@@ -7,3 +7,5 @@ urlpatterns = [
     path("", include("guardops.tenants.urls")),
     path("", include("runs.urls")),
 ]
+
+handler500 = "guardops.failures.failed"

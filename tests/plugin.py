@@ -40,18 +40,14 @@ def _start_postgres(home: Path) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the browser last; leave out, as deselected, what needs the shared data where there is none.
-
-    Once Playwright runs, the tests' thread has a running loop until the session ends.
-    """
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the browser last: once Playwright runs, the thread has a running loop until the session ends."""
     items.sort(key=_drives_a_browser)  # stable: otherwise the order stays random
-    if SHARED.is_dir():
-        return
-    needing = [item for item in items if item.get_closest_marker("shared")]
-    if needing:
-        config.hook.pytest_deselected(items=needing)
-        items[:] = [item for item in items if item not in needing]
+    if not SHARED.is_dir():
+        absent = pytest.mark.skip(reason="needs the folder shared beside the checkout")
+        for item in items:
+            if item.get_closest_marker("shared"):
+                item.add_marker(absent)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -39,6 +39,11 @@ def test_filter_goes_into_the_address_and_narrows_the_panels(
     assert at.complaints == []
 
 
+def halts_table(page: Page) -> list[str]:
+    """Return the table's texts without how far the running bucket has come, which goes on."""
+    return [re.sub(r"[^\n\t·,(]*so far", "", text) for text in page.locator("#halts table").all_inner_texts()]
+
+
 def test_address_pasted_elsewhere_shows_the_same(desk: Desks, tenant: Tenant, person: User) -> None:
     insert_day(tenant)
     page = desk(person).open("/")
@@ -49,9 +54,7 @@ def test_address_pasted_elsewhere_shows_the_same(desk: Desks, tenant: Tenant, pe
     elsewhere = desk(person).page
     elsewhere.goto(page.url)
 
-    assert (
-        elsewhere.locator("#halts table").all_inner_texts() == page.locator("#halts table").all_inner_texts()
-    )
+    assert halts_table(elsewhere) == halts_table(page)
 
 
 def test_back_returns_to_the_view_before(desk: Desks, tenant: Tenant, person: User) -> None:
