@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from guardops.guard.events import Action, PolicyInForce, PolicySource
 from guardops.tenants.access import Visible, visible
 from runs.ingest.rows import Detail
-from runs.models import Run
+from runs.models import ExternalRun, Run
 from runs.pages.story import (
     GuardLine,
     Limit,
@@ -142,6 +142,10 @@ def find_runs(seen: Visible, run_id: UUID, slug: str) -> list[tuple[Run, Tenant]
     """
     tenants = {tenant.pk: tenant for tenant in ([seen.by_slug(slug)] if slug else seen.tenants)}
     runs = Run.objects.for_tenants(tenants).filter(run_id=run_id).order_by("tenant_id")
+    if not runs:  # sent with this id, and stored under one that fits its time
+        mapped = ExternalRun.objects.filter(tenant_id__in=tenants, external_id=f"run:{run_id}")
+        ids = list(mapped.values_list("run_id", flat=True))
+        runs = Run.objects.for_tenants(tenants).filter(run_id__in=ids)
     found = [(run, tenants[run.tenant_id]) for run in runs]
     if not found:
         raise Http404("No such run.")

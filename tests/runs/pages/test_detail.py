@@ -232,6 +232,18 @@ def test_outsider_finds_no_run(cast: Cast, client: Client, add: Add) -> None:
     assert client.get(f"/runs/{add()}/").status_code == 404
 
 
+def test_run_is_found_by_the_id_that_it_was_sent_with(
+    cast: Cast, viewer: Client, ingest: Ingest, now: datetime
+) -> None:
+    sent, foreign = uuid4(), uuid4()  # no times in them, so both runs are stored under other ids
+    ingest(event_of(now, run_id=sent))
+    ingest(event_of(now, run_id=foreign), tenant=cast.foreign)
+    page = viewer.get(f"/runs/{sent}/")
+    assert page.context["detail"].run_id == sent
+    assert page.context["run"].run_id != sent
+    assert viewer.get(f"/runs/{foreign}/").status_code == 404
+
+
 def test_id_in_two_visible_tenants_is_a_choice(cast: Cast, member: Client, add: Add, now: datetime) -> None:
     run_id = make_run_id(now - timedelta(minutes=2))
     add(run_id=run_id, job_type="mine")
