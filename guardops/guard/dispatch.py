@@ -29,7 +29,7 @@ def prepare(
 
     Raises :class:`guardops.guard.fingerprint.FingerprintError` for arguments without a canonical form.
     """
-    found = fingerprint(tool, args, spec) if identity is None else recorded(tool, identity, spec)
+    found = fingerprint(tool, args, spec) if identity is None else recorded(tool, identity, args, spec)
     tool = encodable(tool)
     version = run.version_for(spec)
     row = run.ledger.get(found.digest)

@@ -74,10 +74,12 @@ def fingerprint(tool: str, args: Mapping[str, Any], spec: ToolSpec) -> Fingerpri
     return Fingerprint(_digest(tool, canonical, spec), canonical)
 
 
-def recorded(tool: str, identity: str, spec: ToolSpec) -> Fingerprint:
-    """Return the identity of a call whose arguments a recorder has already reduced to ``identity``."""
-    canonical = _encode(identity)
-    return Fingerprint(_digest(tool, canonical, spec), canonical)
+def recorded(tool: str, identity: str, args: Mapping[str, Any], spec: ToolSpec) -> Fingerprint:
+    """Return the identity of a call that a recorder has already reduced to ``identity``.
+
+    What is left of its arguments is only shown. Raises :class:`FingerprintError` like :func:`fingerprint`.
+    """
+    return Fingerprint(_digest(tool, _encode(identity), spec), canonical_args(args, spec))
 
 
 def canonical_args(args: Mapping[str, Any], spec: ToolSpec) -> bytes:

@@ -88,6 +88,7 @@ class Row(Struct):
         self.empties = self.empties + 1 if empty else 0
         self.last = Last.EMPTY if empty else Last.OK
         self.result_digest = digest
+        self.last_error = ""
         self.failures = 0
         self.exhausted = False
         self.done = True
@@ -96,8 +97,8 @@ class Row(Struct):
         """Note a failure of any class."""
         self.last = last
         self.error_class = failure.error_class
-        self.last_error = failure.code
-        self.first_error = self.first_error or failure.code
+        self.last_error = failure.code or failure.error_class.value
+        self.first_error = self.first_error or self.last_error
         self.empties = 0
         self.failures = self.failures + 1 if last is Last.RETRYABLE else 0
 

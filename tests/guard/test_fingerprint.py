@@ -183,8 +183,10 @@ def test_an_unexpected_field_is_refused_where_the_fields_are_known() -> None:
         fingerprint("tool", {"q": "x", "limit": 5}, tool)
 
 
-def test_a_recorded_identity_stands_for_the_arguments() -> None:
-    one, other = recorded("tool", "abc", DEFAULT_TOOL), recorded("tool", "abd", DEFAULT_TOOL)
+def test_a_recorded_identity_stands_for_the_arguments_which_are_only_shown() -> None:
+    args = {"q": 1}
+    one, other = (recorded("tool", identity, args, DEFAULT_TOOL) for identity in ("abc", "abd"))
     assert one.digest != other.digest
-    assert one.digest == recorded("tool", "abc", DEFAULT_TOOL).digest
+    assert one.digest == recorded("tool", "abc", {"q": 2}, DEFAULT_TOOL).digest
+    assert one.canonical == b'{"q":1}'
     assert len(one.digest) == 64

@@ -73,3 +73,19 @@ def test_the_wire_takes_the_fifty_newest_rows() -> None:
     event = agent.run.end()
     assert len(event.ledger) == 50
     assert "ledger" in event.truncated
+
+
+def test_a_success_ends_the_last_error_and_keeps_the_first() -> None:
+    agent = Agent()
+    agent.call("read", error={"status": 503})
+    agent.now += 10
+    agent.call("read", result="text")
+    row = agent.run.end().ledger[0]
+    assert (row.first_error, row.last_error) == ("503", "")
+
+
+def test_an_error_without_a_code_is_known_by_its_class() -> None:
+    agent = Agent()
+    agent.call("read", error="no such page")
+    row = agent.run.end().ledger[0]
+    assert (row.first_error, row.last_error) == ("unknown", "unknown")
