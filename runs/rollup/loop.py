@@ -33,14 +33,17 @@ def fold_until(stop: Event, clock: Callable[[], datetime], *, interval_s: float 
     """Tick until ``stop`` is set. A database that is away is waited for; ForeignCluster ends the loop."""
     told = _Told(clock() - SAY_EVERY)
     while not stop.is_set():
+        began = clock()
         try:
-            report = fold_once(clock())
+            report = fold_once(began)
             _say(report, told, clock())
         except (OperationalError, InterfaceError) as error:
             connection.close()
             log.warning("fold.database_away", error=str(error).strip())
             report = FoldReport()
-        stop.wait(0 if report.more else interval_s)
+        took = (clock() - began).total_seconds()
+        # A clock that was set back must not make it wait for longer than the interval.
+        stop.wait(0 if report.more else min(max(interval_s - took, 0.0), interval_s))
     connection.close()
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -24,9 +25,11 @@ NOW = datetime.now(UTC)
 
 
 @contextmanager
-def folding() -> Iterator[threading.Thread]:
+def folding(
+    clock: Callable[[], datetime] = lambda: NOW, *, interval_s: float = 0.01
+) -> Iterator[threading.Thread]:
     stop = threading.Event()
-    thread = threading.Thread(target=fold_until, args=(stop, lambda: NOW), kwargs={"interval_s": 0.01})
+    thread = threading.Thread(target=fold_until, args=(stop, clock), kwargs={"interval_s": interval_s})
     thread.start()
     try:
         yield thread
@@ -54,6 +57,16 @@ def test_loop_counts_what_comes_until_it_is_stopped() -> None:
         wait_for(lambda: counted() == 1)
         insert_rows([make_row(NOW)])
         wait_for(lambda: counted() == 2)
+
+
+def test_tick_that_takes_the_whole_interval_is_followed_at_once() -> None:
+    minutes = itertools.count()
+
+    def slow_clock() -> datetime:
+        return NOW + timedelta(minutes=next(minutes))
+
+    with folding(slow_clock, interval_s=60.0):
+        wait_for(lambda: FoldState.objects.filter(folded_at__gt=NOW + timedelta(minutes=6)).exists())
 
 
 def test_loop_goes_on_after_the_database_dropped_it() -> None:
