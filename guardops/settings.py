@@ -87,12 +87,14 @@ _POOL = {
     "max_waiting": 200,
     "reconnect_timeout": 3,
 }
+# A page that takes longer is of no use, and a guard sends again what a table's lock kept from an answer.
+_LONGEST_STATEMENT = {"web": "5s", "gate": "15s"}
 DATABASES = {
     "default": env.database(
         env.text("DATABASE_URL") if PRODUCTION else env.text("DATABASE_URL", state.database_url()),
         # An open writing transaction anywhere holds back what fold may count, so none may idle.
         settings={"idle_in_transaction_session_timeout": "30s", "TimeZone": "UTC"}
-        | ({"statement_timeout": "5s"} if PROCESS == "web" else {}),
+        | ({"statement_timeout": _LONGEST_STATEMENT[PROCESS]} if PROCESS in _LONGEST_STATEMENT else {}),
         pool=_POOL if PROCESS in {"web", "gate"} else None,
     )
 }
