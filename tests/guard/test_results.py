@@ -89,7 +89,7 @@ def test_a_result_that_json_cannot_hold_has_a_digest_too() -> None:
 
 def test_a_result_beyond_any_depth_is_like_every_other_one() -> None:
     def nested(leaf: str) -> object:
-        for _ in range(5_000):
+        for _ in range(50_000):
             leaf = {"next": leaf}  # type: ignore[assignment]
         return leaf
 
