@@ -39,7 +39,7 @@ _LAST: Mapping[ErrorClass, Last] = {
 
 
 class Report(Struct, frozen=True):
-    """What the caller says came of a call; see :meth:`guardops.guard.session.RunGuard.observe`."""
+    """What the caller says came of a call; see :meth:`guardops.guard.guarded_run.RunGuard.observe`."""
 
     result: object
     error: object

@@ -1,0 +1,328 @@
+"""A guarded run: one question before every tool call, one after every result, one before every model call.
+
+Deterministic and synchronous: one lock a root, no I/O inside, time and jitter handed in. Any thread may call.
+Times are seconds since the run's start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from guardops.guard import checks, summary
+from guardops.guard.answers import CONTINUE, Check, Verdict
+from guardops.guard.dispatch import dispatch, prepare, release, unjudged
+from guardops.guard.events import Action, Answer, Mode, Outcome, RunEnded
+from guardops.guard.fingerprint import FingerprintError, fingerprint
+from guardops.guard.ladder import Ladder
+from guardops.guard.ledger import Last, Row
+from guardops.guard.observation import Report, observe
+from guardops.guard.policy import Policy, ToolSpec, micro_usd
+from guardops.guard.reasons import Reason
+from guardops.guard.responder import Responder
+from guardops.guard.state import BatchId, Call, RunIdentity, RunState, Ticket, Trip, Wait
+from guardops.guard.stores import RootState, Store, join_root
+
+
+class TicketError(ValueError):
+    """A result was handed in for a call that is not in flight."""
+
+    code = "unknown_ticket"
+
+
+class RunGuard:
+    """One guarded run. Made by :meth:`Guard.run`."""
+
+    def __init__(
+        self,
+        who: RunIdentity,
+        policy: Policy,
+        store: Store,
+        clock: Callable[[], float],
+        jitter: Callable[[], float],
+        deadline: float | None,
+        *,
+        resumed: bool,
+    ) -> None:
+        self.who = who
+        self.policy = policy
+        self._clock = clock
+        self._jitter = jitter
+        root, budgets = join_root(store, who.root_task_id, policy.limits)
+        self.state = RunState(policy, root, budgets, deadline)
+        self.counts = summary.Counts()
+        self.ladder = Ladder(policy, root, str(who.run_id))
+        self._responder = Responder(self.state, self.counts, self.ladder)
+        self._recent: deque[summary.RecentStep] = deque(maxlen=summary.MAX_STEPS)
+        self._lock = root.lock
+        self._in_flight: dict[int, Ticket] = {}
+        self._reserved = (0, 0)
+        self._admit(root, resumed=resumed)
+
+    def _admit(self, root: RootState, *, resumed: bool) -> None:
+        """A run that was stopped starts again only with a resume grant."""
+        with self._lock:
+            if str(self.who.run_id) in root.stopped_runs:
+                if not resumed:
+                    self.ladder.halt(0, Reason.REQUEUE_REFUSED.value)
+                else:
+                    root.halted = None
+
+    # -- before a tool call ------------------------------------------------------------------------------
+
+    def check(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        *,
+        at: float | None = None,
+        batch: BatchId | None = None,
+        depth: int = 0,
+        identity: str | None = None,
+    ) -> Check:
+        """Say whether a proposed call may run, and mark it in flight if so.
+
+        ``batch`` is equal for the calls of one parallel batch, whose checks all come before any result.
+        ``depth`` is the run's own depth in the tree of spawned agents. ``identity`` replaces the arguments in
+        the fingerprint where a recorder has already reduced them to a digest.
+        """
+        with self._lock:
+            moment = self._clock() if at is None else at
+            self.counts.proposed()
+            stopped = self._responder.after_stop(batch)
+            if stopped is not None:
+                return stopped
+            try:
+                return self._check(tool, args, moment, batch, depth, identity)
+            except Exception as fault:
+                return self._check_after_fault(tool, fault, moment, batch)
+
+    def _check(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        at: float,
+        batch: BatchId | None,
+        depth: int,
+        identity: str | None,
+    ) -> Check:
+        spec = self.policy.tool(tool)
+        try:
+            call = prepare(self.state, tool, args, spec, at=at, batch=batch, depth=depth, identity=identity)
+        except FingerprintError as error:
+            refused = self._responder.refuse(Trip(Reason.TOOL_NO_PROGRESS), tool, batch, text=str(error))
+            return refused or self._let_unjudged_pass(tool, spec, at, batch)
+        found = checks.pre_check(self.state, call)
+        if spec.poll is None:
+            self.counts.peak_repeats = max(self.counts.peak_repeats, call.row.streak + 1)
+        if isinstance(found, Trip):
+            refused = self._responder.refuse(found, tool, batch, call)
+            if refused is not None:
+                self._recent.append(summary.refused_step(self.counts.tool_calls, call, found.reason))
+                return refused
+        elif isinstance(found, Wait) and self.policy.mode is Mode.ENFORCE:
+            return Check(Action.WAIT, not_before=found.not_before)
+        return self._let_pass(call)
+
+    def _let_pass(self, call: Call) -> Check:
+        number = self.counts.tool_calls
+        if call.row.last is Last.RETRYABLE:
+            self.counts.retries += 1
+        ticket = self._in_flight[number] = dispatch(self.state, call, number)
+        return Check(Action.CONTINUE, ticket=ticket)
+
+    def _check_after_fault(self, tool: str, fault: Exception, at: float, batch: BatchId | None) -> Check:
+        """The guard itself failed: it says so, lets a read pass and refuses a write."""
+        self.counts.note_fault(fault)
+        spec = self.policy.tool(tool)
+        if spec.writes:
+            refused = self._responder.refuse(Trip(Reason.GUARD_ERROR), tool, batch)
+            if refused is not None:
+                return refused
+        return self._let_unjudged_pass(tool, spec, at, batch)
+
+    def _let_unjudged_pass(self, tool: str, spec: ToolSpec, at: float, batch: BatchId | None) -> Check:
+        """Let a call pass that has no fingerprint, as far as its tool and the budgets allow."""
+        call = unjudged(tool, spec, self.counts.tool_calls, at=at, batch=batch)
+        found = checks.without_fingerprint(self.state, call)
+        refused = self._responder.refuse(found, tool, batch) if found else None
+        return refused or self._let_pass(call)
+
+    # -- after a result ----------------------------------------------------------------------------------
+
+    def observe(
+        self,
+        ticket: Ticket,
+        *,
+        result: object = None,
+        error: object = None,
+        progressed: bool | None = None,
+        at: float | None = None,
+        digest: str | None = None,
+        redirects: Iterable[str] = (),
+    ) -> Verdict:
+        """Record what a call brought and say whether the run may go on.
+
+        ``error`` is an exception, a text or a mapping (see :func:`guardops.guard.errors.classify`);
+        ``progressed`` is the application's word, None where it doesn't know. ``digest`` replaces the result's
+        own digest; ``redirects`` are the URLs the call was sent on to. Raises :class:`TicketError` for a
+        ticket that isn't in flight.
+        """
+        with self._lock:
+            moment = self._clock() if at is None else at
+            if self._in_flight.pop(ticket.number, None) is not ticket:
+                raise TicketError(f"call {ticket.number} is not in flight")
+            release(self.state, ticket)
+            self._responder.landed(ticket)
+            report = Report(result, error, progressed, moment, digest, redirects)
+            try:
+                seen = observe(
+                    self.state, ticket, report, started_at=self.who.started_at, jitter=self._jitter
+                )
+            except Exception as fault:
+                return self._observe_after_fault(ticket, fault)
+            self.counts.executed(seen.failure.error_class if seen.failure else None)
+            self._recent.append(summary.executed_step(ticket, seen, moment))
+            if seen.trip is None:
+                return self._responder.standing()
+            return self._responder.answer(seen.trip, ticket)
+
+    def _observe_after_fault(self, ticket: Ticket, fault: Exception) -> Verdict:
+        """The guard itself failed: after a read the run goes on, a write has become uncertain."""
+        self.counts.note_fault(fault)
+        self.counts.executed(None)
+        if not ticket.spec.writes:
+            return self._responder.standing()
+        self._mark_uncertain(ticket.row)
+        return self._responder.answer(Trip(Reason.GUARD_ERROR), ticket)
+
+    # -- around a model call -----------------------------------------------------------------------------
+
+    def reserve_turn(self, *, tokens: int = 0, cost: Decimal | float | str = 0) -> Verdict:
+        """Set aside what the next model call may take, and say whether it may be made.
+
+        In the forced turn nothing is refused: its allowance lies on top of the limits.
+        """
+        with self._lock:
+            budgets, amount = self.state.budgets, micro_usd(cost)
+            if self.ladder.standing is not None:
+                return self._responder.standing()
+            if trip := checks.no_further_turn(self.state, self._clock()):
+                return self._responder.answer_turn(trip)
+            if not budgets.tokens.reserve(tokens):
+                return self._responder.answer_turn(Trip(Reason.TOKEN_BUDGET))
+            if not budgets.cost.reserve(amount):
+                budgets.tokens.settle(tokens, 0)
+                return self._responder.answer_turn(Trip(Reason.COST_BUDGET))
+            self._reserved = (tokens, amount)
+            return CONTINUE
+
+    def turn(
+        self,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+        cost: Decimal | float | str = 0,
+        at: float | None = None,
+        *,
+        tokens_cached: int = 0,
+        usage_known: bool = True,
+        answered: bool = False,
+    ) -> Verdict:
+        """Settle one model turn and say whether there may be another.
+
+        Without ``usage_known`` (a cancelled stream) it is settled at its reservation. One that ``answered``
+        asks for no other, so a limit that is reached with it stops nothing.
+        """
+        with self._lock:
+            budgets = self.state.budgets
+            tokens, amount = tokens_in + tokens_out, micro_usd(cost)
+            (held_tokens, held_amount), self._reserved = self._reserved, (0, 0)
+            if not usage_known:
+                tokens, amount = max(tokens, held_tokens), max(amount, held_amount)
+            self.counts.turn(tokens_in, tokens_out, tokens_cached, amount)
+            budgets.tokens.settle(held_tokens, tokens)
+            budgets.cost.settle(held_amount, amount)
+            budgets.turns.spend()
+            if self.ladder.standing is not None:
+                return self._responder.settle_turn()
+            trip = checks.no_further_turn(self.state, self._clock() if at is None else at)
+            return self._responder.answer_turn(trip) if trip and not answered else CONTINUE
+
+    def snapshot(self) -> bytes:
+        """Return the ledger's newest rows (at most 1 KB of JSON), to be shown to the model before a call."""
+        with self._lock:
+            return self.state.ledger.snapshot()
+
+    # -- what the application and people say -------------------------------------------------------------
+
+    def state_changed(self, version: object = None) -> None:
+        """Say that authoritative evidence changed: equal calls are legitimate again.
+
+        The version that is already known is no change.
+        """
+        with self._lock:
+            if version is None or version != self.state.evidence_label:
+                self.state.evidence_label = version
+                self.state.evidence += 1
+
+    def approve(self, tool: str, args: Mapping[str, Any]) -> None:
+        """Grant one use of one call: this tool with exactly these arguments."""
+        with self._lock:
+            self.state.root.approve(fingerprint(tool, args, self.policy.tool(tool)).digest)
+
+    def reconcile(self, tool: str, args: Mapping[str, Any], *, happened: bool) -> None:
+        """Say whether an uncertain write took effect; after that the ordinary rules apply to it again."""
+        with self._lock:
+            digest = fingerprint(tool, args, self.policy.tool(tool)).digest
+            self.state.root.reconcile(digest, happened=happened)
+            if row := self.state.ledger.get(digest):
+                row.reconcile(happened=happened)
+
+    def stop(self, reason: Reason = Reason.OPERATOR_STOP) -> None:
+        """Stop the whole root by a person's order: every later call of it is refused."""
+        with self._lock:
+            self.ladder.halt(self.counts.tool_calls, reason.value)
+
+    def report(self, reason: Reason) -> Verdict:
+        """Answer a limit that the framework met by itself (``framework_limit``)."""
+        with self._lock:
+            return self._responder.answer_turn(Trip(reason))
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what a parent or an earlier process knew: ``halt`` is the reason of the root's halt."""
+        with self._lock:
+            if (reason := state.get("halt")) is not None:
+                self.state.root.halted = str(reason)
+
+    def end(
+        self,
+        outcome: Outcome | None = None,
+        *,
+        answer: Answer | None = None,
+        at: float | None = None,
+        **details: Any,
+    ) -> RunEnded:
+        """Close the run and return its event, ready to send.
+
+        ``outcome`` and ``answer`` are the caller's view; a stop overrules them, so that a forced answer is
+        never counted as completed. ``details`` are fields of the event that only the caller knows.
+        """
+        with self._lock:
+            moment = self._clock() if at is None else at
+            for ticket in self._in_flight.values():
+                if ticket.spec.writes:
+                    self._mark_uncertain(ticket.row)
+            record = summary.Record(
+                self.who, self.state, self.ladder, self.counts, self._recent, self._in_flight
+            )
+            return summary.run_ended(record, outcome, answer, self._wall(moment), details)
+
+    def _mark_uncertain(self, row: Row) -> None:
+        row.uncertain = True
+        self.state.root.uncertain.add(row.fingerprint)
+
+    def _wall(self, at: float) -> datetime:
+        return self.who.started_at + timedelta(seconds=at)
