@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 
-from .choices import Scope
-from .keys import create_key
-from .models import ApiKey, Tenant, User
-from .querysets import TenantQuerySet
+from guardops.tenants.choices import Scope
+from guardops.tenants.keys import create_key
+from guardops.tenants.models import ApiKey, Tenant, User
+from guardops.tenants.querysets import TenantQuerySet
 
 if TYPE_CHECKING:
     TenantsBase = forms.ModelMultipleChoiceField[Tenant]

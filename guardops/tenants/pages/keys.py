@@ -1,49 +1,24 @@
-"""Pages of people and keys. What somebody may do is asked of ``access`` alone."""
+"""Pages of API keys. What somebody may do is asked of ``access`` alone."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from . import access
-from .actors import acting
-from .errors import InvalidKey
-from .forms import KeyForm
-from .keys import revoke_key
-from .models import User
+from guardops.tenants import access
+from guardops.tenants.errors import InvalidKey
+from guardops.tenants.forms.keys import KeyForm
+from guardops.tenants.keys import revoke_key
+
+from .requests import AuthenticatedRequest
 
 KEYS_PER_PAGE = 100
-
-
-class AuthenticatedRequest(HttpRequest):
-    """What LoginRequiredMiddleware lets through."""
-
-    user: User
-
-
-class Login(LoginView):
-    """Opens a session; afterwards goes to ``next`` where that is an address of ours."""
-
-    template_name = "tenants/login.html"
-    redirect_authenticated_user = True
-
-    def get_success_url(self) -> str:
-        # Django takes a way back to this page itself for a mistake of ours and fails; it is the visitor's.
-        target = super().get_success_url()
-        return self.get_default_redirect_url() if target == self.request.path else target
-
-    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        # The audit trail shows a login as a change of the person by the person.
-        with acting(form.get_user()):
-            return super().form_valid(form)
 
 
 @never_cache
