@@ -13,7 +13,7 @@ import msgspec
 from litestar import Response, post
 from litestar.di import NamedDependency
 
-from guardops.guard.events import EventResult, EventsReply
+from guardops.guard.replies import EventResult, EventsReply
 from guardops.tenants.choices import Scope
 from guardops.tenants.errors import Forbidden, GuardOpsError
 from guardops.tenants.keys import KeyHolder, authenticate

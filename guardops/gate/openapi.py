@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from guardops.guard.events import MAX_EVENTS, EventsReply, RunEnded
+from guardops.guard.events import MAX_EVENTS, RunEnded
+from guardops.guard.replies import EventsReply
 
 from .bodies import MEDIA_TYPES
 from .problems import KINDS, EventsProblem

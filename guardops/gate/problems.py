@@ -13,8 +13,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 from litestar.types import Scope
 
-from guardops.guard.events import EventResult, Problem
 from guardops.guard.ids import new_uuid7
+from guardops.guard.replies import EventResult, Problem
 from guardops.tenants.errors import GuardOpsError
 
 log = logging.getLogger(__name__)

@@ -110,6 +110,7 @@ MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 32
 MAX_KEYS = 1_000
 MAX_COST = Decimal("99999999.999999")
+MAX_DETAIL_BYTES = 4_096  # of a free object in an event, encoded
 
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 SmallCount = Annotated[int, Meta(ge=0, le=32_767)]
@@ -123,6 +124,7 @@ Short = Annotated[str, Meta(max_length=256)]
 Text = Annotated[str, Meta(max_length=4_096)]
 Hash = Annotated[str, Meta(max_length=80)]
 Cost = Annotated[Decimal, Meta(description="USD, a decimal string with at most six places")]
+Share = Annotated[float, Meta(ge=0, le=100, description="share used of a limit: 1 is all of it")]
 
 
 class TokenCounts(Struct, kw_only=True, omit_defaults=True):
@@ -299,43 +301,81 @@ class RunEnded(Struct, kw_only=True, omit_defaults=True, tag_field="type", tag="
     attributes: Annotated[dict[Code, Short], Meta(max_length=20)] = {}
 
 
-class Problem(Struct, kw_only=True, omit_defaults=True):
-    """An RFC 9457 problem document, as every error of the gate is one."""
+class Envelope(Struct, kw_only=True, omit_defaults=True):
+    """What delegated work carries across processes: its task's root, and how much of it may still happen.
 
-    type: str
-    title: str
-    status: int
-    code: str
-    retryable: bool
-    request_id: str
-    detail: str = ""
+    None leaves a limit to the receiver's own. The deadline is absolute; the descendants are charged at the
+    root. ``signature`` is the tenant's, made with the secret that ``kid`` names over the canonical form of
+    all other fields.
+    """
 
-
-class ResultStatus(StrEnum):
-    """What became of one event; accepted ones are not named in a reply."""
-
-    DUPLICATE = "duplicate"
-    CONFLICT = "conflict"
-    REJECTED = "rejected"
-    SANITIZED = "sanitized"
+    root_task_id: Name
+    parent_run_id: UUID | None = None
+    hops_remaining: Count | None = None
+    descendants_budget: Count | None = None
+    deadline: datetime | None = None
+    chain: Annotated[list[ChainLink], Meta(max_length=32)] = []
+    policy_revision: Revision = 0
+    kid: Code | None = None
+    signature: Hash | None = None
 
 
-class EventResult(Struct, kw_only=True, omit_defaults=True):
-    """What became of the event at ``index`` (0-based) of a request."""
+class RunStarted(Struct, kw_only=True, omit_defaults=True, tag_field="type", tag="run.started"):
+    """A run that began; it is live until its `RunEnded` arrives. Its identity is that of `RunEnded`."""
 
-    index: int
-    status: ResultStatus
-    code: str = ""
-    field: str = ""
-    message: str = ""
+    job_type: Name
+    started_at: datetime
+    run_id: UUID | None = None
+    external_id: Label | None = None
+    tenant: Label | None = None
+    agent: Label = ""
+    root_task_id: Label | None = None
+    parent_run_id: UUID | None = None
+    attempt: Attempt = 1
+    resumed_from: UUID | None = None
+    release: Label = ""
+    prompt_version: Label = ""
+    envelope: Envelope | None = None
+    limits: dict[str, Any] = {}
+    policy: PolicyInForce = msgspec.field(default_factory=PolicyInForce)
+    guard: GuardInfo = msgspec.field(default_factory=GuardInfo)
 
 
-class EventsReply(Struct, kw_only=True, omit_defaults=False):
-    """The reply to a post of events, sent once they are committed."""
+class RunHeartbeat(Struct, kw_only=True, omit_defaults=True, tag_field="type", tag="run.heartbeat"):
+    """How far a live run has come; of several the one with the highest ``seq`` counts.
 
-    accepted: int
-    duplicates: int
-    results: list[EventResult]
-    bundle_revision: int | None = None
-    bundle_revisions: dict[str, int] | None = None
-    unknown_fields: int = 0
+    ``pressure`` names the limits in force as `RunEnded.limits` does; ``sources`` are those called most.
+    Without ``at`` it is of the moment of its receipt.
+    """
+
+    seq: Count
+    run_id: UUID | None = None
+    external_id: Label | None = None
+    tenant: Label | None = None
+    at: datetime | None = None
+    steps: Count = 0
+    turns: Count = 0
+    cost: Cost = Decimal(0)
+    pressure: Annotated[dict[Code, Share], Meta(max_length=32)] = {}
+    sources: Annotated[list[Source], Meta(max_length=5)] = []
+
+
+class WorkRefused(Struct, kw_only=True, omit_defaults=True, tag_field="type", tag="work.refused"):
+    """Delegated work that a guard did not take on; no run began.
+
+    Its identity is ``refusal_id``; without one, all that it says. Without ``at`` it is of the moment of its
+    receipt. ``detail`` is an object of at most 4 KB.
+    """
+
+    reason: Annotated[str, Meta(min_length=1, max_length=64)]
+    refusal_id: UUID | None = None
+    tenant: Label | None = None
+    at: datetime | None = None
+    job_type: Label = ""
+    agent: Label = ""
+    envelope: Envelope | None = None
+    detail: dict[str, Any] | None = None
+    guard: GuardInfo = msgspec.field(default_factory=GuardInfo)
+
+
+Event = RunEnded | RunStarted | RunHeartbeat | WorkRefused

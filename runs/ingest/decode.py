@@ -15,15 +15,8 @@ from typing import Any, cast
 
 import msgspec
 
-from guardops.guard.events import (
-    MAX_DEPTH,
-    MAX_EVENT_BYTES,
-    MAX_EVENTS,
-    MAX_KEYS,
-    EventResult,
-    ResultStatus,
-    RunEnded,
-)
+from guardops.guard.events import MAX_DEPTH, MAX_EVENT_BYTES, MAX_EVENTS, MAX_KEYS, RunEnded
+from guardops.guard.replies import EventResult, ResultStatus
 from guardops.tenants.errors import GuardOpsError
 
 from .strict import strict, unknown_fields

@@ -17,8 +17,8 @@ from uuid import UUID
 from django.db import DataError, IntegrityError, OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from guardops.guard.events import EventResult, ResultStatus
 from guardops.guard.ids import uuid7, uuid7_ms
+from guardops.guard.replies import EventResult, ResultStatus
 from guardops.tenants.errors import GuardOpsError
 from runs.partitions import make_partitions, unix_ms
 

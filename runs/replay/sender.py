@@ -15,15 +15,8 @@ from typing import Self
 import httpx
 import msgspec
 
-from guardops.guard.events import (
-    MAX_BODY_BYTES,
-    MAX_EVENTS,
-    EventResult,
-    EventsReply,
-    Problem,
-    ResultStatus,
-    RunEnded,
-)
+from guardops.guard.events import MAX_BODY_BYTES, MAX_EVENTS, RunEnded
+from guardops.guard.replies import EventResult, EventsReply, Problem, ResultStatus
 
 EVENTS_PATH = "/api/v1/events"
 ATTEMPTS = 12

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from guardops.guard.events import MAX_EVENT_BYTES, ResultStatus
+from guardops.guard.events import MAX_EVENT_BYTES
+from guardops.guard.replies import ResultStatus
 from runs.ingest.decode import BadBody
 
 from .wire import decode_all, encode, make_event

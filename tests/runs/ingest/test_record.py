@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from guardops.guard.events import EventResult, ResultStatus
+from guardops.guard.replies import EventResult, ResultStatus
 from guardops.guard.ids import uuid7_ms
 from guardops.tenants.models import Tenant
 from runs.ingest import record

@@ -1,0 +1,49 @@
+"""What the server answers a guard: what became of its events, or the problem with its request."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Problem(Struct, kw_only=True, omit_defaults=True):
+    """An RFC 9457 problem document, as every error of the gate is one."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    retryable: bool
+    request_id: str
+    detail: str = ""
+
+
+class ResultStatus(StrEnum):
+    """What became of one event; accepted ones are not named in a reply."""
+
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    REJECTED = "rejected"
+    SANITIZED = "sanitized"
+
+
+class EventResult(Struct, kw_only=True, omit_defaults=True):
+    """What became of the event at ``index`` (0-based) of a request."""
+
+    index: int
+    status: ResultStatus
+    code: str = ""
+    field: str = ""
+    message: str = ""
+
+
+class EventsReply(Struct, kw_only=True, omit_defaults=False):
+    """The reply to a post of events, sent once they are committed."""
+
+    accepted: int
+    duplicates: int
+    results: list[EventResult]
+    bundle_revision: int | None = None
+    bundle_revisions: dict[str, int] | None = None
+    unknown_fields: int = 0
