@@ -39,3 +39,10 @@ class Cut(IntegerChoices):
     JOB = 1, "a job type"
     RELEASE = 2, "a release"
     JOB_RELEASE = 3, "a job type and a release"
+
+
+class StopVerdict(TextChoices):
+    """Whether it was right to stop a run."""
+
+    FALSE_STOP = "false_stop", "False stop"
+    RIGHT_STOP = "right_stop", "Right stop"

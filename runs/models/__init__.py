@@ -1,3 +1,4 @@
+from .reviews import StopReview
 from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
 from .run import ExternalRun, Run, RunSource, TaskCompletion
 
@@ -10,5 +11,6 @@ __all__ = [
     "Run",
     "RunSource",
     "SourceDay",
+    "StopReview",
     "TaskCompletion",
 ]
