@@ -31,6 +31,8 @@ parameter            value                                                      
 ``near_cap=1``       steps at 90 % of their cap or above                        share near the cap
 ``attempt_min``      attempts from this one on; 2 = later attempts              cost of later attempts
 ``cost``             useful forced halted failed                                a part of the cost
+``review``           false_stop right_stop; none: a stop, or shadow mode's       false stops
+                     would-be stop, that nobody has reviewed
 ``root``             root task id, exact                                        runs of a task
 ``q``                run id, root task or agent: exact or the beginning         (search box)
 ===================  =========================================================  ==========================
@@ -49,13 +51,14 @@ from typing import TYPE_CHECKING, Any
 
 import django_filters as filters
 from django import forms
+from django.db.models import Exists, OuterRef
 from django.utils.functional import cached_property
 
 from guardops.shown import from_visible
 
-from .choices import Family, Outcome
+from .choices import Family, Outcome, StopVerdict
 from .keyset import COLUMNS, MAX_PAGE_SIZE, PAGE_SIZE, BadCursor, Cursor, Sort
-from .models import Run
+from .models import Run, StopReview
 from .querysets import RunQuerySet
 from .reports.windows import WindowError, parse_window
 
@@ -68,6 +71,7 @@ _COUNT = {"min_value": 0, "max_value": 2**31 - 1}
 _RELEASE_LENGTH = 260  # release and prompt version, folded
 _STEP_UNITS = [("tool_call", "tool calls"), ("turn", "turns"), ("superstep", "supersteps")]
 _COST_PARTS = [("useful", "useful"), ("forced", "forced answers"), ("halted", "halted"), ("failed", "failed")]
+_REVIEWS = [*StopVerdict.choices, ("none", "Not reviewed")]
 _ORDERS = [(f"{sign}{key}", key) for key in COLUMNS for sign in ("-", "")]
 
 
@@ -96,6 +100,20 @@ class FlagFilter(VerbFilter):
 
     def filter(self, runs: RunQuerySet, value: Any) -> RunQuerySet:
         return getattr(runs, self.verb)() if value else runs
+
+
+class ReviewFilter(filters.Filter):
+    """Narrows to runs whose stop was reviewed like this, or with ``none`` to stops that nobody reviewed."""
+
+    field_class = forms.ChoiceField
+
+    def filter(self, runs: RunQuerySet, value: Any) -> RunQuerySet:
+        if not is_given(value):
+            return runs
+        reviews = StopReview.objects.filter(tenant=OuterRef("tenant_id"), run_id=OuterRef("run_id"))
+        if value == "none":
+            return runs.reviewable().filter(~Exists(reviews))
+        return runs.filter(Exists(reviews.filter(verdict=value)))
 
 
 class Shown(filters.Filter):
@@ -220,6 +238,7 @@ class RunFilter(filters.FilterSet):
         "from_attempt", forms.IntegerField, label="Attempts from", min_value=1, max_value=1_000
     )
     cost = VerbFilter("of_cost_part", forms.ChoiceField, label="Cost that was", choices=_COST_PARTS)
+    review = ReviewFilter(label="Stop reviewed as", choices=_REVIEWS)
     root = VerbFilter("of_task", NameField, label="Task", max_length=128)
     q = VerbFilter("matching", NameField, label="Run, task or agent", max_length=128, strip=True)
     sort = Shown(forms.ChoiceField, label="Order", choices=_ORDERS)

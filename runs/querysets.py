@@ -7,14 +7,14 @@ which index a query reads.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from django.db import models
 from django.db.models import F, Q
 
-from guardops.guard.events import Answer, Outcome
+from guardops.guard.events import Answer, Mode, Outcome
 from guardops.guard.reasons import Family, canonical
 
 from .partitions import run_id_bounds
@@ -34,14 +34,20 @@ COST_PARTS: dict[str, tuple[Outcome, ...]] = {
 """What a run's cost was spent on, by how the run ended; every outcome is in exactly one part."""
 
 
-class RunQuerySet(models.QuerySet[Any]):
-    def for_tenants(self, tenant_ids: Iterable[int]) -> RunQuerySet:
-        """Runs of these tenants; ``ALL_TENANTS`` among them means of every one."""
+NEAR_LIMIT_PERCENT = 80
+SILENT_AFTER = timedelta(minutes=5)
+
+
+class TenantsQuerySet(models.QuerySet[Any]):
+    def for_tenants(self, tenant_ids: Iterable[int]) -> Self:
+        """Rows of these tenants; ``ALL_TENANTS`` among them means of every one."""
         ids = tuple(tenant_ids)
         if ALL_TENANTS in ids:
             return self.all()
         return self.filter(tenant_id=ids[0]) if len(ids) == 1 else self.filter(tenant_id__in=ids)
 
+
+class RunQuerySet(TenantsQuerySet):
     def within(self, window: Window) -> RunQuerySet:
         """Runs placed in the window."""
         return self.between(window.start, window.end)
@@ -77,6 +83,10 @@ class RunQuerySet(models.QuerySet[Any]):
     def stopped(self) -> RunQuerySet:
         """Runs with a guard's halt reason, whatever they ended as: halts by reason."""
         return self.exclude(halt_reason="")
+
+    def reviewable(self) -> RunQuerySet:
+        """Runs with a stop to review: a guard stopped them, or in shadow mode would have."""
+        return self.filter(~Q(halt_reason="") | Q(mode=Mode.SHADOW) & ~Q(would_halt=""))
 
     def of_family(self, family: str) -> RunQuerySet:
         return self.filter(family=family)
@@ -145,6 +155,29 @@ class RunQuerySet(models.QuerySet[Any]):
     def without_detail(self) -> RunQuerySet:
         """Leave the json column unread: lists never show it."""
         return self.defer("detail", "body_digest")
+
+
+class LiveRunQuerySet(TenantsQuerySet):
+    def under_pressure(self) -> Self:
+        """Runs that have used 80 % of one of their limits or more."""
+        return self.filter(pressure__gte=NEAR_LIMIT_PERCENT)
+
+    def silent(self, now: datetime) -> Self:
+        """Runs without a sign of life for five minutes: started, and never ended."""
+        return self.filter(last_at__lt=now - SILENT_AFTER)
+
+    def by_pressure(self) -> Self:
+        """The nearest to a limit first; the key is (pressure, run_id)."""
+        return self.order_by("-pressure", "-run_id")
+
+
+class RefusedWorkQuerySet(TenantsQuerySet):
+    def between(self, start: datetime, end: datetime) -> Self:
+        """Refusals placed in [start, end)."""
+        return self.filter(at__gte=start, at__lt=end)
+
+    def of_task(self, root_task_id: str) -> Self:
+        return self.filter(root_task_id=root_task_id)
 
 
 def as_id(text: str) -> UUID | None:

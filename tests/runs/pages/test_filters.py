@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
@@ -9,6 +9,11 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
+from guardops.tenants.choices import Role
+from runs.choices import StopVerdict
+from runs.models import Run
+from runs.review.stops import review_stop
+from tests.factories import make_member
 from tests.runs.pages.conftest import Cast, listed
 
 Add = Callable[..., UUID]
@@ -64,6 +69,26 @@ def test_filter_lists_exactly_what_matches(
     wanted = add(**matching)
     add(**other)
     assert listed(viewer, f"?{query}") == [wanted]
+
+
+def test_review_lists_stops_by_what_was_thought_of_them(cast: Cast, viewer: Client, add: Add) -> None:
+    reviewer = make_member(cast.tenant, Role.REVIEWER)
+    wrong, right, open_stop = add(**STOPPED), add(**STOPPED), add(**STOPPED)
+    shadowed = add(mode="shadow", would_halt="no_progress")
+    add(would_halt="no_progress")
+    for run_id, verdict in ((wrong, StopVerdict.FALSE_STOP), (right, StopVerdict.RIGHT_STOP)):
+        review_stop(
+            Run.objects.get(run_id=run_id),
+            verdict=verdict,
+            detector="no_progress",
+            note="",
+            actor=reviewer,
+            now=datetime.now(UTC),
+            seen=None,
+        )
+    assert listed(viewer, "?review=false_stop") == [wrong]
+    assert listed(viewer, "?review=right_stop") == [right]
+    assert set(listed(viewer, "?review=none")) == {open_stop, shadowed}
 
 
 def test_filters_narrow_together(viewer: Client, add: Add) -> None:
