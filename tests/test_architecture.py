@@ -25,6 +25,7 @@ GUARD = ["guardops.guard"]
 SHOWN = [
     "guardops.charts",
     "guardops.env",
+    "guardops.export",
     "guardops.htmx",
     "guardops.shown",
     "guardops.templatetags",
