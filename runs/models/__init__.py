@@ -1,3 +1,4 @@
+from .retention import RetentionRun, RunHorizon
 from .reviews import StopReview
 from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
 from .run import ExternalRun, Run, RunSource, TaskCompletion
@@ -7,8 +8,10 @@ __all__ = [
     "FoldState",
     "Histogram",
     "IngestSpan",
+    "RetentionRun",
     "Rollup",
     "Run",
+    "RunHorizon",
     "RunSource",
     "SourceDay",
     "StopReview",

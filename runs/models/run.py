@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 from guardops.guard import events
@@ -103,6 +104,7 @@ class ExternalRun(models.Model):
 
     class Meta:
         db_table = "external_run"
+        indexes = [BrinIndex("run_id", name="external_run_brin")]  # retention: those of days that go
 
 
 class TaskCompletion(models.Model):
@@ -122,7 +124,8 @@ class TaskCompletion(models.Model):
                 fields=["tenant_id", "awaited_run_id"],
                 name="task_completion_awaited",
                 condition=models.Q(awaited_run_id__isnull=False),
-            )
+            ),
+            BrinIndex("run_id", name="task_completion_brin"),  # retention
         ]
 
 
@@ -137,3 +140,4 @@ class RunSource(models.Model):
 
     class Meta:
         db_table = "run_source"
+        indexes = [BrinIndex("run_id", name="run_source_brin")]  # retention
