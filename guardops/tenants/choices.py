@@ -23,6 +23,15 @@ class KeyState(TextChoices):
     REVOKED = "revoked", "Revoked"
 
 
+class InvitationState(TextChoices):
+    """Whether an invitation can be accepted."""
+
+    OPEN = "open", "Open"
+    ACCEPTED = "accepted", "Accepted"
+    REVOKED = "revoked", "Revoked"
+    EXPIRED = "expired", "Expired"
+
+
 class Scope(TextChoices):
     """What a key may do."""
 

@@ -13,10 +13,12 @@ from django.db.models.lookups import Exact
 
 from .audit import audited
 from .choices import Role, Scope
-from .querysets import ApiKeyQuerySet, TenantQuerySet
+from .querysets import ApiKeyQuerySet, InvitationQuerySet, TenantQuerySet
 from .validators import known_zone
 
 SLUG = r"^[a-z0-9][a-z0-9_-]*$"
+MAX_RETENTION_DAYS = 3_650
+MAX_ALLOWED_DOMAINS = 500
 NO_SLUG = "Use lower-case letters, digits, - and _, and begin with a letter or digit."
 
 
@@ -32,22 +34,41 @@ class User(AbstractUser):
     """A person. Operators run the installation and see across organisations."""
 
     is_operator = models.BooleanField(default=False)
+    keyboard_shortcuts = models.BooleanField(default=True, db_default=True)
 
     class Meta:
         db_table = "tenants_user"
 
 
-@audited("OrganisationEvent")
+@audited("OrganisationEvent", exclude=["version"])
 class Organisation(models.Model):
-    """A customer of the installation: it holds tenants and decides for all of them."""
+    """A customer of the installation: it holds tenants and decides for all of them.
+
+    ``retention_days`` empty means the installation's. ``allowed_domains`` are hosts in their one spelling
+    (``guard.domains.normal_host``). ``version`` counts the edits, so that none is lost to another.
+    """
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
     time_zone = models.CharField(max_length=64, default="UTC", validators=[known_zone])
+    retention_days = models.PositiveSmallIntegerField(null=True, blank=True)
+    allowed_domains = ArrayField(
+        models.CharField(max_length=253), size=MAX_ALLOWED_DOMAINS, default=list, db_default=[], blank=True
+    )
+    version = models.PositiveIntegerField(default=1, db_default=1)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(retention_days=None)
+                | Q(retention_days__gte=1, retention_days__lte=MAX_RETENTION_DAYS),
+                name="organisation_retention_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(allowed_domains__len__lte=MAX_ALLOWED_DOMAINS),
+                name="organisation_allowed_domains_few",
+            ),
             models.CheckConstraint(
                 condition=Q(slug__regex=SLUG), name="organisation_slug_plain", violation_error_message=NO_SLUG
             ),
@@ -167,3 +188,74 @@ class ApiKeyTenant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.api_key} covers {self.tenant}"
+
+
+@audited("InvitationEvent", exclude=["digest"])
+class Invitation(models.Model):
+    """A role that waits for whoever opens its link, once; only the SHA-256 of the link's token is kept.
+
+    ``invitee`` is who it is meant for, an e-mail address or a name, and binds nobody. Without ``tenant`` the
+    role is one in the whole organisation.
+    """
+
+    organisation = models.ForeignKey(Organisation, on_delete=models.CASCADE, related_name="invitations")
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.CASCADE, null=True, blank=True, related_name="invitations"
+    )
+    role = models.CharField(max_length=16, choices=Role)
+    invitee = models.CharField(max_length=254)
+    digest = models.BinaryField(max_length=32, unique=True)
+    created_by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    accepted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    accepted_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        # The members page lists an organisation's invitations, the newest first.
+        indexes = [models.Index(fields=["organisation", "-created_at"], name="invitation_newest")]
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role_known"),
+            models.CheckConstraint(
+                condition=Exact(
+                    Func(F("digest"), function="octet_length", output_field=models.IntegerField()), 32
+                ),
+                name="invitation_digest_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=F("created_at")), name="invitation_expires_later"
+            ),
+            models.CheckConstraint(
+                condition=Q(accepted_at=None) | Q(revoked_at=None), name="invitation_one_end"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.invitee} as {self.role} of {self.tenant or self.organisation}"
+
+
+class Throttle(models.Model):
+    """How often something was tried of late: by a name, by an address, or by a name from an address.
+
+    Neither is kept, only a keyed hash of both. ``level`` rises by one with each try and leaks away with time.
+    """
+
+    digest = models.BinaryField(max_length=32, primary_key=True)
+    level = models.FloatField(default=0)
+    tried_at = models.DateTimeField()
+    open_at = models.DateTimeField()
+    succeeded_at = models.DateTimeField(null=True)
+    kept_until = models.DateTimeField()
+
+    class Meta:
+        # The sweep deletes what need not be kept, the oldest first.
+        indexes = [models.Index(fields=["kept_until"], name="throttle_kept_until")]
+        constraints = [
+            models.CheckConstraint(condition=Q(level__gte=0, level__lte=10_000), name="throttle_level_sane")
+        ]
+
+    def __str__(self) -> str:
+        return f"{bytes(self.digest).hex()[:8]} at {self.level:.1f}"

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.db.models import Case, Q, Value, When
 
-from .choices import KeyState, Role
+from .choices import InvitationState, KeyState, Role
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from django.contrib.auth.models import AnonymousUser
 
-    from .models import ApiKey, Tenant, User  # noqa: F401 (named in quotes below)
+    from .models import ApiKey, Invitation, Tenant, User  # noqa: F401 (named in quotes below)
 
 
 def roles_from(role: Role) -> list[Role]:
@@ -59,3 +59,20 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def for_tenants(self, tenants: TenantQuerySet) -> ApiKeyQuerySet:
         """Keys that cover any of ``tenants``."""
         return self.filter(tenants__in=tenants).distinct()
+
+
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    def open(self, now: datetime) -> InvitationQuerySet:
+        """Invitations that may still be accepted at ``now``."""
+        return self.filter(accepted_at=None, revoked_at=None, expires_at__gt=now)
+
+    def with_state(self, now: datetime) -> InvitationQuerySet:
+        """Add each invitation's ``state`` at ``now``, and put the newest first."""
+        state = Case(
+            When(~Q(accepted_at=None), then=Value(InvitationState.ACCEPTED)),
+            When(~Q(revoked_at=None), then=Value(InvitationState.REVOKED)),
+            When(expires_at__lte=now, then=Value(InvitationState.EXPIRED)),
+            default=Value(InvitationState.OPEN),
+            output_field=models.TextField(),
+        )
+        return self.annotate(state=state).order_by("-created_at", "-id")
