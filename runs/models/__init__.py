@@ -1,3 +1,4 @@
+from .live import LiveRun, RefusedWork
 from .retention import RetentionRun, RunHorizon
 from .reviews import StopReview
 from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
@@ -8,6 +9,8 @@ __all__ = [
     "FoldState",
     "Histogram",
     "IngestSpan",
+    "LiveRun",
+    "RefusedWork",
     "RetentionRun",
     "Rollup",
     "Run",

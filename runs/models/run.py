@@ -62,6 +62,7 @@ class Run(models.Model):
     cost = models.DecimalField(max_digits=14, decimal_places=6)
     cost_basis = text()
     completes = models.BooleanField(default=False)  # this run completes its task (once a task)
+    announced = models.BooleanField(default=False)  # its run.started had arrived when it was stored
     eligible = models.BooleanField(default=False)  # first attempt of a root run whose task counts
     looped = models.BooleanField(default=False)  # counts in the loop rate
     provider_failure = models.BooleanField(default=False)
