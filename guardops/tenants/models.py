@@ -19,6 +19,7 @@ from .validators import known_zone
 SLUG = r"^[a-z0-9][a-z0-9_-]*$"
 MAX_RETENTION_DAYS = 3_650
 MAX_ALLOWED_DOMAINS = 500
+MAX_VIEW_QUERY = 2_000  # characters
 NO_SLUG = "Use lower-case letters, digits, - and _, and begin with a letter or digit."
 
 
@@ -259,3 +260,27 @@ class Throttle(models.Model):
 
     def __str__(self) -> str:
         return f"{bytes(self.digest).hex()[:8]} at {self.level:.1f}"
+
+
+class SavedView(models.Model):
+    """A list as somebody wants to see it again: the query of its address, under a name of their own.
+
+    ``page`` is a name in `guardops.tenants.list_pages`. It is theirs alone and changes nothing of a tenant,
+    so no audit trail tells of it.
+    """
+
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views", db_index=False)
+    page = models.CharField(max_length=32)
+    name = models.CharField(max_length=64)
+    query = models.CharField(max_length=MAX_VIEW_QUERY, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            # Also the index of a list's menu: somebody's views of a page, by name.
+            models.UniqueConstraint(fields=["owner", "page", "name"], name="saved_view_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.page}"
