@@ -12,6 +12,8 @@ from typing import TypeVar
 import pghistory
 import pgtrigger
 from django.db import models
+from django.db.models import F
+from django.db.models.fields.json import KeyTransform
 
 Model = TypeVar("Model", bound=models.Model)
 
@@ -34,6 +36,7 @@ def audited(
         context_field=pghistory.ContextJSONField(),
         append_only=True,
         meta={
+            "indexes": _indexes(event_model.removesuffix("Event").lower()),
             "triggers": [
                 pgtrigger.Trigger(
                     name="no_truncate",
@@ -42,7 +45,17 @@ def audited(
                     operation=pgtrigger.Truncate,
                     func="RAISE EXCEPTION 'The audit trail % is never emptied.', TG_TABLE_NAME;",
                 )
-            ]
+            ],
         },
     )
     return track
+
+
+def _indexes(name: str) -> list[models.Index]:
+    newest = (F("pgh_created_at").desc(), F("pgh_id").desc())
+    actor = KeyTransform("name", KeyTransform("actor", "pgh_context"))
+    return [
+        models.Index(*newest, name=f"{name}_trail"),  # the trail, newest first
+        models.Index(actor, *newest, name=f"{name}_trail_actor"),  # what one actor did
+        models.Index("pgh_obj", F("pgh_id").desc(), name=f"{name}_trail_before"),  # a row's own last one
+    ]

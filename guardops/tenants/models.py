@@ -149,6 +149,10 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    # The key that this one takes over from; both work until that one's end.
+    predecessor = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="successors"
+    )
 
     objects = ApiKeyQuerySet.as_manager()
 
@@ -170,6 +174,10 @@ class ApiKey(models.Model):
                 condition=Q(expires_at=None) | Q(expires_at__gt=F("created_at")), name="api_key_expires_later"
             ),
             models.UniqueConstraint(fields=["id", "organisation"], name="api_key_of_organisation"),
+            # Of two people who rotate a key at once, one does; who revoked the new key may rotate again.
+            models.UniqueConstraint(
+                fields=["predecessor"], condition=Q(revoked_at=None), name="api_key_one_successor"
+            ),
         ]
 
     def __str__(self) -> str:
