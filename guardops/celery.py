@@ -53,6 +53,11 @@ app.conf.update(
             "schedule": crontab(minute="7"),
             "options": {"expires": 3600},
         },
+        "apply-retention": {
+            "task": "runs.tasks.apply_retention",
+            "schedule": crontab(minute="17"),
+            "options": {"expires": 3600},
+        },
     },
 )
 app.autodiscover_tasks(["runs"])

@@ -1,0 +1,28 @@
+"""From when on runs are kept, and the record of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from guardops.tenants.actors import SYSTEM, acting
+from guardops.tenants.models import Tenant
+from runs.models import RunHorizon
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""Before the time of any run."""
+
+
+def kept_from(now: datetime, days: int) -> datetime:
+    """Return the UTC midnight from which on runs are kept: whole days, so that roll-ups end with them."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
+
+
+def move_horizon(tenant: Tenant | None, to: datetime) -> None:
+    """Record that runs before ``to`` are about to go: of one tenant, or of all of them. Never moves back."""
+    with acting(SYSTEM):
+        horizon, made = RunHorizon.objects.select_for_update().get_or_create(
+            tenant=tenant, defaults={"kept_from": to}
+        )
+        if not made and horizon.kept_from < to:
+            horizon.kept_from = to
+            horizon.save(update_fields=["kept_from"])
