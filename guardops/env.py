@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import parseaddr
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import EmailValidator
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -60,6 +63,62 @@ def words(name: str, default: Sequence[str] = ()) -> list[str]:
     if raw is None:
         return list(default)
     return [part.strip() for part in raw.split(",") if part.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mail goes; without a host there is none."""
+
+    host: str = ""
+    port: int = 0
+    user: str = ""
+    password: str = field(default="", repr=False)
+    starttls: bool = False
+    implicit_tls: bool = False
+
+
+def mail_server(name: str) -> MailServer:
+    """Return the mail server of ``smtp://user:password@host:port?tls=starttls|implicit|none``.
+
+    ``tls`` is ``starttls`` where it is not given; the port is 587, with ``implicit`` 465, with ``none`` 25.
+    """
+    url = os.environ.get(name)
+    if not url:
+        return MailServer()
+    ports = {"starttls": 587, "implicit": 465, "none": 25}
+    # Neither message quotes the value: it may hold a password.
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} has a host or a port that is none.") from None
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    tls = query.pop("tls", "starttls")
+    if parts.scheme != "smtp" or not parts.hostname or parts.path.strip("/") or query or tls not in ports:
+        raise ImproperlyConfigured(
+            f"{name} must be smtp://user:password@host:port?tls=starttls, =implicit or =none."
+        )
+    return MailServer(
+        host=parts.hostname,
+        port=port or ports[tls],
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        starttls=tls == "starttls",
+        implicit_tls=tls == "implicit",
+    )
+
+
+def mail_address(name: str, default: str) -> str:
+    """Return an address to send mail from, such as ``GuardOps <guardops@example.com>``."""
+    value = os.environ.get(name, default)
+    address = parseaddr(value)[1]
+    try:
+        EmailValidator(allowlist=["localhost"])(address)
+    except ValidationError:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be an e-mail address.") from None
+    if any(char in value for char in "\r\n"):
+        raise ImproperlyConfigured(f"{name} must be one line.")
+    return value
 
 
 def database(

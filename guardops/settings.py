@@ -120,6 +120,15 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
+PASSWORD_RESET_TIMEOUT = 3600  # seconds
+
+_MAIL = env.mail_server("GUARDOPS_EMAIL_URL")
+EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _MAIL.starttls, _MAIL.implicit_tls
+EMAIL_TIMEOUT = 5  # seconds for each word of the server: a page may be waiting
+DEFAULT_FROM_EMAIL = env.mail_address("GUARDOPS_EMAIL_FROM", "GuardOps <guardops@localhost>")
+
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_TZ = True

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Prefetch, Q
+from django.db.models import Count, F, Prefetch, Q, QuerySet
 from django.http import Http404
 
 from .choices import Role
-from .models import ApiKey, Tenant
+from .models import ApiKey, Invitation, Membership, Organisation, Tenant
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
     from .models import User
-    from .querysets import ApiKeyQuerySet, TenantQuerySet
+    from .querysets import ApiKeyQuerySet, InvitationQuerySet, TenantQuerySet
 
     Person = User | AnonymousUser
 
@@ -113,22 +113,27 @@ def require_administered_tenants(user: Person) -> TenantQuerySet:
 
 
 def keys_to_manage(user: Person, now: datetime) -> ApiKeyQuerySet:
-    """Return the keys that cover a tenant where ``user`` is admin, those in use first, in two queries.
+    """Return the keys that cover a tenant where ``user`` is admin, those in use first, in three queries.
 
-    Each has its ``state`` at ``now``, in ``shown`` its tenants that ``user`` administers, and in ``covered``
-    how many it has in all. Raises PermissionDenied for who is admin nowhere.
+    Each has its ``state`` at ``now``, in ``shown`` its tenants that ``user`` administers, in ``covered`` how
+    many it has in all, and in ``taking_over`` the key that takes over from it. Raises PermissionDenied for
+    who is admin nowhere.
     """
     tenants = require_administered_tenants(user)
     return (
         ApiKey.objects.with_state(now)
         .annotate(covered=Count("tenants", distinct=True))
         .for_tenants(tenants)
-        .prefetch_related(Prefetch("tenants", tenants, to_attr="shown"))
+        .select_related("predecessor")
+        .prefetch_related(
+            Prefetch("tenants", tenants, to_attr="shown"),
+            Prefetch("successors", ApiKey.objects.filter(revoked_at=None), to_attr="taking_over"),
+        )
     )
 
 
 def require_key_admin(user: Person, key_id: int) -> ApiKey:
-    """Return a key that ``user`` may revoke: one whose tenants they all administer.
+    """Return a key that ``user`` may rotate and revoke: one whose tenants they all administer.
 
     Raises Http404 where they see none of its tenants, PermissionDenied where they don't administer all.
     """
@@ -138,6 +143,114 @@ def require_key_admin(user: Person, key_id: int) -> ApiKey:
     if key.tenants.exclude(pk__in=administered_tenants(user)).exists():
         raise PermissionDenied("This needs the role admin in every tenant that the key covers.")
     return key
+
+
+def administers(user: User, organisation_id: int, tenant_id: int | None) -> bool:
+    """Say whether ``user`` is admin of the tenant, or without one of the whole organisation."""
+    admin = user.memberships.filter(organisation=organisation_id, role=Role.ADMIN, user__is_active=True)
+    return admin.filter(Q(tenant=None) | Q(tenant=tenant_id) if tenant_id else Q(tenant=None)).exists()
+
+
+def administered_organisations(user: Person) -> QuerySet[Organisation]:
+    """Return the organisations of which ``user`` is admin as a whole, by slug."""
+    if not user.is_authenticated:
+        return Organisation.objects.none()
+    held = user.memberships.filter(tenant=None, role=Role.ADMIN)
+    return Organisation.objects.filter(pk__in=held.values("organisation")).order_by("slug")
+
+
+def require_organisation_admin(user: Person, slug: str) -> Organisation:
+    """Return the organisation that ``user`` administers as a whole.
+
+    Raises Http404 for who has no role anywhere in it, PermissionDenied for all others below admin.
+    """
+    found = Organisation.objects.filter(slug=slug).first() if _storable(slug) else None
+    if found is None or not (_is_operator(user) or _in_organisation(user, found.pk)):
+        raise Http404("No such organisation.")
+    if not administered_organisations(user).filter(pk=found.pk).exists():
+        raise PermissionDenied(f"This needs the role admin in all of {found.name}.")
+    return found
+
+
+def require_tenant_admin(user: Person, slug: str) -> Tenant:
+    """Return the tenant that ``user`` administers; raises as ``tenant_or_404`` and ``require_role`` do."""
+    tenant = tenant_or_404(user, slug)
+    require_role(user, tenant, Role.ADMIN)
+    return tenant
+
+
+def members_to_manage(user: Person) -> QuerySet[Membership]:
+    """Return the roles in every tenant that ``user`` administers, and in those tenants' organisations.
+
+    An admin of some tenants sees who is in the whole organisation, since they read those tenants too.
+    Raises PermissionDenied for who is admin nowhere.
+    """
+    tenants, organisations = _managed(user)
+    shown = Membership.objects.filter(Q(tenant__in=tenants) | Q(tenant=None, organisation__in=organisations))
+    return shown.select_related("user", "organisation", "tenant").order_by(
+        "organisation__slug", F("tenant__slug").asc(nulls_first=True), "user__username"
+    )
+
+
+def invitations_to_manage(user: Person) -> InvitationQuerySet:
+    """Return the invitations to what ``user`` administers; raises PermissionDenied where that is nothing."""
+    tenants, _ = _managed(user)
+    return Invitation.objects.filter(
+        Q(tenant__in=tenants) | Q(tenant=None, organisation__in=administered_organisations(user))
+    ).select_related("organisation", "tenant", "created_by", "accepted_by")
+
+
+def require_membership_admin(user: Person, membership_id: int) -> Membership:
+    """Return a role that ``user`` may change: in a tenant or an organisation that they administer.
+
+    Raises Http404 where they don't see the place, PermissionDenied where they aren't its admin.
+    """
+    roles = Membership.objects.select_related("user", "organisation", "tenant")
+    return _administered(user, roles.filter(pk=membership_id).first())
+
+
+def require_invitation_admin(user: Person, invitation_id: int) -> Invitation:
+    """Return an invitation that ``user`` may take back; raises as ``require_membership_admin`` does."""
+    invitations = Invitation.objects.select_related("organisation", "tenant")
+    return _administered(user, invitations.filter(pk=invitation_id).first())
+
+
+InAPlace = TypeVar("InAPlace", "Membership", "Invitation")
+
+
+def _administered(user: Person, found: InAPlace | None) -> InAPlace:
+    if found is None or not user.is_authenticated or not _sees(user, found.organisation_id, found.tenant_id):
+        raise Http404("Nobody there.")
+    if not administers(user, found.organisation_id, found.tenant_id):
+        raise PermissionDenied("This needs the role admin there.")
+    return found
+
+
+def _sees(user: User, organisation_id: int, tenant_id: int | None) -> bool:
+    if user.is_operator:
+        return True
+    if tenant_id is not None:
+        return visible_tenants(user).filter(pk=tenant_id).exists()
+    return _in_organisation(user, organisation_id)
+
+
+def _in_organisation(user: Person, organisation_id: int) -> bool:
+    return user.is_authenticated and user.memberships.filter(organisation=organisation_id).exists()
+
+
+def _managed(user: Person) -> tuple[TenantQuerySet, QuerySet[Organisation]]:
+    """Return the tenants that ``user`` administers, and the organisations of which they administer a part."""
+    organisations = administered_organisations(user)
+    tenants = administered_tenants(user)
+    if not tenants.exists() and not organisations.exists():
+        raise PermissionDenied("This needs the role admin in a tenant.")
+    return tenants, Organisation.objects.filter(
+        Q(pk__in=organisations.values("pk")) | Q(pk__in=tenants.values("organisation"))
+    )
+
+
+def _is_operator(user: Person) -> bool:
+    return user.is_authenticated and user.is_operator
 
 
 def _storable(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 
@@ -38,3 +39,34 @@ class InvalidMembership(GuardOpsError):
     """A person can't have this role there."""
 
     default_code = "invalid_membership"
+
+
+class InvalidInvitation(GuardOpsError):
+    """An invitation can't be made, or doesn't count.
+
+    The codes: ``unknown``, ``accepted``, ``revoked``, ``expired``, and ``void`` where its sender lost the right.
+    """
+
+    default_code = "invalid_invitation"
+
+
+class EditedMeanwhile(GuardOpsError):
+    """Somebody else has changed what was being edited."""
+
+    default_code = "edited_meanwhile"
+
+
+class TooManyTries(GuardOpsError):
+    """Something was tried too often; ``until`` is when the next try is looked at."""
+
+    default_code = "too_many_tries"
+
+    def __init__(self, until: datetime) -> None:
+        super().__init__("Too many tries.")
+        self.until = until
+
+
+class InvalidLink(GuardOpsError):
+    """A link to a new password doesn't count."""
+
+    default_code = "invalid_link"

@@ -9,6 +9,7 @@ from guardops.tenants.choices import Role
 from guardops.tenants.models import (
     ApiKeyEvent,
     ApiKeyTenantEvent,
+    InvitationEvent,
     Membership,
     MembershipEvent,
     OrganisationEvent,
@@ -22,7 +23,15 @@ from tests.factories import make_key, make_tenant, make_user
 
 pytestmark = pytest.mark.django_db
 
-AUDITED = [ApiKeyEvent, ApiKeyTenantEvent, MembershipEvent, OrganisationEvent, TenantEvent, UserEvent]
+AUDITED = [
+    ApiKeyEvent,
+    ApiKeyTenantEvent,
+    InvitationEvent,
+    MembershipEvent,
+    OrganisationEvent,
+    TenantEvent,
+    UserEvent,
+]
 
 
 def last_tenant_event() -> TenantEvent:
