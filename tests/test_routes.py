@@ -101,6 +101,8 @@ ROUTES: dict[str, Page] = {
     "runs:detail": Thing(arguments=a_run, see=VIEWERS),
     "tenants:keys": Page(see=ADMINS_SOMEWHERE),
     "tenants:key-create": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_key),
+    "tenants:keys-csv": Page(see=ADMINS_SOMEWHERE),
+    "tenants:key-rotate": Thing(arguments=a_key, see=ADMINS, act=ADMINS, form=lambda _: {"grace": "1d"}),
     "tenants:key-revoke": Thing(arguments=a_key, see=ADMINS, act=ADMINS),
 }
 

@@ -82,6 +82,7 @@ def create_key(
     actor: User | System,
     now: datetime,
     expires_at: datetime | None = None,
+    predecessor: ApiKey | None = None,
 ) -> tuple[ApiKey, str]:
     """Make a key and return it with its plain text, which is kept nowhere and can't be shown again.
 
@@ -101,6 +102,7 @@ def create_key(
             created_by=None if isinstance(actor, System) else actor,
             created_at=now,
             expires_at=expires_at,
+            predecessor=predecessor,
         )
         ApiKeyTenant.objects.bulk_create(
             ApiKeyTenant(api_key=key, tenant=tenant, organisation=organisation)

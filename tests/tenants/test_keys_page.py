@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 from datetime import timedelta
 
 import pytest
@@ -91,7 +93,7 @@ def test_queries_do_not_grow_with_keys(
     for _ in range(8):
         make_key(cast.tenant, cast.sibling)
     client.force_login(cast.organisation_admin)
-    with django_assert_max_num_queries(7):  # session, person, admin?, count, keys, their tenants
+    with django_assert_max_num_queries(10):  # session, person, admin, tenants, count, keys, theirs, heirs
         client.get(URL)
 
 
@@ -109,3 +111,55 @@ def test_a_hundred_keys_fill_a_page(client: Client, cast: Cast) -> None:
 def test_the_list_is_not_stored(client: Client, cast: Cast) -> None:
     client.force_login(cast.admin)
     assert "no-store" in client.get(URL)["Cache-Control"]
+
+
+def test_keys_are_listed_by_tenant_and_state(client: Client, cast: Cast) -> None:
+    make_key(cast.tenant, name="first one")
+    make_key(cast.sibling, name="second one")
+    revoke_key(make_key(cast.sibling, name="third one")[0], actor=SYSTEM, now=NOW)
+    client.force_login(cast.organisation_admin)
+    text = client.get(URL, {"tenant": cast.sibling.slug, "state": "live"}).content.decode()
+    assert "second one" in text
+    assert "first one" not in text
+    assert "third one" not in text
+
+
+def test_a_key_of_several_tenants_keeps_them_all_when_one_is_asked_for(client: Client, cast: Cast) -> None:
+    make_key(cast.tenant, cast.sibling)
+    client.force_login(cast.organisation_admin)
+    text = client.get(URL, {"tenant": cast.tenant.slug}).content.decode()
+    assert "research, support" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [({"state": "expired"}, "No key matches"), ({"state": "lost"}, "cannot be read"), ({}, "Keys of your")],
+)
+def test_no_key_found_says_why(client: Client, cast: Cast, query: dict[str, str], said: str) -> None:
+    make_key(cast.tenant)
+    client.force_login(cast.admin)
+    assert said in client.get(URL, query).content.decode()
+
+
+@pytest.mark.parametrize("tenant", ["elsewhere", "made-up", "\0", "x" * 5000, "\ud800"])
+def test_a_tenant_of_others_is_refused_like_none(client: Client, cast: Cast, tenant: str) -> None:
+    client.force_login(cast.admin)
+    response = client.get(URL, {"tenant": tenant.encode(errors="surrogatepass")})
+    assert response.status_code == 200
+    assert "cannot be read" in response.content.decode()
+
+
+def test_the_file_holds_the_listed_keys_and_no_secret(client: Client, cast: Cast) -> None:
+    key, plain = make_key(cast.tenant, name="=HYPERLINK(1)", expires_at=NOW + timedelta(days=400))
+    make_key(cast.sibling, name="other")
+    client.force_login(cast.organisation_admin)
+    response = client.get(f"{URL}keys.csv", {"tenant": cast.tenant.slug})
+    header, row = csv.reader(io.StringIO(b"".join(response).decode()))  # type: ignore[arg-type]
+    found = dict(zip(header, row, strict=True))
+    assert (found["name"], found["key"], found["tenants"]) == ("'=HYPERLINK(1)", str(key), "research")
+    assert plain.rpartition("_")[2] not in row
+
+
+def test_no_file_is_made_of_filters_that_can_not_be_read(client: Client, cast: Cast) -> None:
+    client.force_login(cast.admin)
+    assert client.get(f"{URL}keys.csv", {"state": "lost"}).status_code == 400

@@ -2,31 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_GET, require_http_methods, require_safe
 
+from guardops.export import Cell, csv_response
 from guardops.tenants import access
 from guardops.tenants.errors import InvalidKey
-from guardops.tenants.forms.keys import KeyForm
+from guardops.tenants.forms.keys import KeyFilterForm, KeyForm, RotateForm
 from guardops.tenants.keys import revoke_key
 
 from .requests import AuthenticatedRequest
 
+if TYPE_CHECKING:
+    from guardops.tenants.models import ApiKey
+    from guardops.tenants.querysets import ApiKeyQuerySet
+
 KEYS_PER_PAGE = 100
+COLUMNS = [
+    *("name", "key", "state", "tenants", "further_tenants", "scopes"),
+    *("created_at", "created_by", "expires_at", "revoked_at", "last_used_at", "takes_over_from"),
+]
 
 
 @never_cache
 @require_safe
 def keys(request: AuthenticatedRequest) -> HttpResponse:
-    listed = access.keys_to_manage(request.user, timezone.now())
+    form, listed = _listed(request, timezone.now())
     page = Paginator(listed, KEYS_PER_PAGE).get_page(request.GET.get("page"))
-    return render(request, "tenants/keys.html", {"page": page})
+    return render(request, "tenants/keys.html", {"page": page, "form": form})
+
+
+@never_cache
+@require_GET
+def keys_csv(request: AuthenticatedRequest) -> HttpResponseBase:
+    form, listed = _listed(request, timezone.now())
+    if not form.is_valid():
+        return render(request, "tenants/keys.html", {"page": [], "form": form}, status=400)
+    name = f"guardops-keys-{timezone.now():%Y%m%dT%H%MZ}.csv"
+    return csv_response(name, COLUMNS, _rows(listed.select_related("created_by", "predecessor")))
+
+
+def _listed(request: AuthenticatedRequest, now: datetime) -> tuple[KeyFilterForm, ApiKeyQuerySet]:
+    keys = access.keys_to_manage(request.user, now)
+    form = KeyFilterForm(request.GET, tenants=access.administered_tenants(request.user))
+    return form, form.narrow(keys)
+
+
+def _rows(keys: ApiKeyQuerySet) -> Iterator[list[Cell]]:
+    key: ApiKey
+    for key in keys.iterator(chunk_size=1000):
+        tenants = [tenant.slug for tenant in key.shown]  # type: ignore[attr-defined]
+        yield [
+            *(key.name, str(key), key.state, " ".join(tenants)),  # type: ignore[attr-defined]
+            key.covered - len(tenants),  # type: ignore[attr-defined]
+            " ".join(key.scopes),
+            key.created_at,
+            key.created_by.get_username() if key.created_by else None,
+            *(key.expires_at, key.revoked_at, key.last_used_at),
+            str(key.predecessor) if key.predecessor else None,
+        ]
 
 
 # never_cache says no-store: the answer that shows a key is kept by no browser and no proxy.
@@ -42,6 +86,25 @@ def create(request: AuthenticatedRequest) -> HttpResponse:
     if not form.is_valid():
         return render(request, "tenants/key_create.html", {"form": form})
     key, plain = form.save(actor=request.user, now=timezone.now())
+    return _shown_once(request, key, plain)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def rotate(request: AuthenticatedRequest, key_id: int) -> HttpResponse:
+    key = access.require_key_admin(request.user, key_id)
+    form = RotateForm(request.POST if request.method == "POST" else None, key=key)
+    if not form.is_valid():
+        return render(request, "tenants/key_rotate.html", {"key": key, "form": form})
+    try:
+        successor, plain = form.save(actor=request.user, now=timezone.now())
+    except InvalidKey as error:
+        messages.warning(request, error.message)
+        return redirect("tenants:keys")
+    return _shown_once(request, successor, plain)
+
+
+def _shown_once(request: AuthenticatedRequest, key: ApiKey, plain: str) -> HttpResponse:
     return render(
         request, "tenants/key_created.html", {"key": key, "plain": plain, "gate_url": settings.GATE_URL}
     )
