@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from guardops.guard.ladder import Ladder
 from guardops.guard.observation import Observation
 from guardops.guard.policy import MICRO
 from guardops.guard.reasons import Family, Reason, family_of
+from guardops.guard.redaction import hidden_args
 from guardops.guard.sources import MAX_NAMED, Visit
 from guardops.guard.state import Call, RunIdentity, RunState, Ticket
 
@@ -38,17 +38,7 @@ VERSION = "0.1.0"
 MAX_STEPS = 20
 MAX_LEDGER = 50
 MAX_INTERVENTIONS = 100
-MAX_ARGS = 300
-_MAX_VALUE = 60
-_MAX_NESTING = 4
 _SMALL = 32_767
-
-_SECRET_NAME = re.compile(r"pass|secret|token|credential|api[_-]?key|auth|cookie|signature|private", re.I)
-_SECRET_VALUE = re.compile(
-    r"(?:bearer\s+\S+|\b(?:sk|pk|go|gh[opsu]|xox[abp]|eyJ)[-_A-Za-z0-9.]{12,}|\b[A-Za-z0-9+/_-]{32,}={0,2})",
-    re.I,
-)
-HIDDEN = "***"
 
 _BLOCKING = frozenset(
     {
@@ -295,7 +285,7 @@ def _wire_step(step: RecentStep, started_at: datetime) -> Step:
     return Step(
         step=step.step,
         tool=step.tool[:128],
-        args=redacted(step.canonical),
+        args=hidden_args(step.canonical),
         args_hash=step.args_hash,
         result_digest=step.digest,
         outcome=step.outcome,
@@ -304,27 +294,3 @@ def _wire_step(step: RecentStep, started_at: datetime) -> Step:
         progressed=step.progressed,
         at=started_at + timedelta(seconds=step.at),
     )
-
-
-def redacted(canonical: bytes) -> str:
-    """Return canonical arguments without what is secret by name or look, cut to 300 characters."""
-    if not canonical:
-        return ""
-    text = msgspec.json.encode(_redact(msgspec.json.decode(canonical), 0)).decode()
-    return text if len(text) <= MAX_ARGS else text[: MAX_ARGS - 1] + "…"
-
-
-def _redact(value: Any, depth: int) -> Any:
-    if isinstance(value, str):
-        value = _SECRET_VALUE.sub(HIDDEN, value)
-        return value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 1] + "…"
-    if depth > _MAX_NESTING:
-        return "…"
-    if isinstance(value, dict):
-        return {
-            name: HIDDEN if _SECRET_NAME.search(name) else _redact(item, depth + 1)
-            for name, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_redact(item, depth + 1) for item in value]
-    return value
