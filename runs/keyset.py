@@ -139,10 +139,9 @@ def read_page(
     backwards = before is not None
     place = before if backwards else after
     descending = sort.descending != backwards
-    columns = [COLUMNS[sort.key], "run_id", "tenant_id"]
     if place is not None:
-        runs = runs.filter(_beyond(columns, place, descending))
-    runs = runs.order_by(*(f"-{column}" if descending else column for column in columns))
+        runs = runs.filter(_beyond(_columns(sort), place, descending))
+    runs = in_order(runs, Sort(sort.key, descending))
     found: list[Run] = []
     for start, end in _stretches(window, sort, place, descending):
         found += runs.between(start, end)[: size + 1 - len(found)]
@@ -157,6 +156,15 @@ def read_page(
         next=Cursor.of(found[-1], sort).encode() if found and follows else None,
         previous=Cursor.of(found[0], sort).encode() if found and precedes else None,
     )
+
+
+def in_order(runs: RunQuerySet, sort: Sort) -> RunQuerySet:
+    """Return the runs in the order of a list that is sorted so."""
+    return runs.order_by(*(f"-{column}" if sort.descending else column for column in _columns(sort)))
+
+
+def _columns(sort: Sort) -> list[str]:
+    return [COLUMNS[sort.key], "run_id", "tenant_id"]
 
 
 def _beyond(columns: list[str], place: Cursor, descending: bool) -> Any:

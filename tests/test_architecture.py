@@ -23,6 +23,7 @@ LAYOUT = {
 
 GUARD = ["guardops.guard"]
 SHOWN = [
+    "guardops.addresses",
     "guardops.charts",
     "guardops.env",
     "guardops.export",

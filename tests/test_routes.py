@@ -27,6 +27,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
+from guardops.tenants.saved_views import save_view
 from tests.factories import (
     make_key,
     make_member,
@@ -41,6 +42,7 @@ from tests.factories import (
 NOW = datetime.now(UTC)  # the pages show the last day, and today has a partition
 ENDED_AT = NOW - timedelta(minutes=1)
 RUN_ID = make_run_id(ENDED_AT)
+A_LIST = "runs"
 
 STRANGERS = frozenset({"nobody", "foreign_admin"})
 ORGANISATION_ADMINS = frozenset({"organisation_admin"})
@@ -89,6 +91,19 @@ def a_key(tenant: Tenant) -> list[Any]:
     return [make_key(tenant, name="confidential-key")[0].pk]
 
 
+def a_list(tenant: Tenant) -> list[Any]:
+    return [A_LIST]
+
+
+def a_view(tenant: Tenant) -> list[Any]:
+    view = save_view(owner=make_member(tenant), page=A_LIST, name="confidential-view", query="")
+    return [A_LIST, view.pk]
+
+
+def new_view(tenant: Tenant) -> dict[str, Any]:
+    return {"name": "new-view", "query": f"tenant={tenant.slug}"}
+
+
 def new_key(tenant: Tenant) -> dict[str, Any]:
     return {"name": "new-key", "tenants": tenant.slug, "scopes": "events:write"}
 
@@ -98,7 +113,13 @@ OPEN = {"healthz", "tenants:login", "tenants:logout"}
 ROUTES: dict[str, Page] = {
     "runs:overview": Page(see=EVERYBODY),
     "runs:list": Page(see=EVERYBODY),
+    "runs:export": Page(see=EVERYBODY),
     "runs:detail": Thing(arguments=a_run, see=VIEWERS),
+    "tenants:saved-views": Page(
+        arguments=a_list, see=EVERYBODY, act=EVERYBODY, form=new_view, shows=False, own=True
+    ),
+    "tenants:saved-view-rename": Thing(arguments=a_view, act=frozenset(), hidden_from=EVERYBODY),
+    "tenants:saved-view-delete": Thing(arguments=a_view, act=frozenset(), hidden_from=EVERYBODY),
     "tenants:keys": Page(see=ADMINS_SOMEWHERE),
     "tenants:key-create": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_key),
     "tenants:keys-csv": Page(see=ADMINS_SOMEWHERE),
@@ -247,6 +268,8 @@ def other_than(argument: Any) -> Any:
             return UUID(int=argument.int + 1)
         case int():
             return argument + 1_000_000
+        case str() if argument == A_LIST:
+            return argument  # a list's name is nobody's secret
         case _:
             return "made-up"
 

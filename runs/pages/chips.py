@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django import forms
 
+from guardops.addresses import first_page
 from runs.filters import FlagField
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def _words(field: forms.Field, value: str) -> str:
 
 def query_without(params: QueryDict, name: str, value: str) -> str:
     """Return the query string without one value of one parameter, back on the list's first page."""
-    rest = params.copy()
+    rest = first_page(params)
     rest.setlist(name, [other for other in params.getlist(name) if other != value])
-    for place in ("after", "before"):
-        rest.pop(place, None)
     return f"?{rest.urlencode()}"

@@ -16,6 +16,8 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import push_url
 from psycopg.errors import QueryCanceled
 
+from guardops.addresses import first_page, tidy, wider
+from guardops.export import MAX_ROWS
 from guardops.guard.reasons import Reason
 from guardops.htmx import HtmxRequest, wants_fragment
 from guardops.shown import from_visible
@@ -83,19 +85,6 @@ def run_list(request: HtmxRequest) -> HttpResponse:
     return push_url(response, address) if fragment else response
 
 
-def tidy(params: QueryDict) -> QueryDict:
-    """Return the parameters that say something: forms send empty ones, and ends of a range left behind."""
-    tidied = params.copy()
-    named = params.get("range")
-    for name, values in params.lists():
-        said = [value for value in values if value]
-        if said and not (named and name in ("from", "to")):
-            tidied.setlist(name, said)
-        else:
-            del tidied[name]
-    return tidied
-
-
 def page_context(listing: Listing, seen: Visible, params: QueryDict, now: datetime) -> dict[str, object]:
     slugs = {tenant.pk: tenant.slug for tenant in seen.tenants}
     return {
@@ -108,6 +97,8 @@ def page_context(listing: Listing, seen: Visible, params: QueryDict, now: dateti
         "picks": picks_of(listing, seen),
         "reasons": [*Reason, "other"],
         "wider": wider(params),
+        "whole": first_page(params).urlencode(),
+        "most_rows": MAX_ROWS,
     }
 
 
@@ -125,17 +116,6 @@ def picks_of(listing: Listing, seen: Visible) -> list[Pick]:
     ):
         picks.append(pick_of(name, label, named(found, chosen[name]), chosen[name]))
     return picks
-
-
-def wider(params: QueryDict) -> str:
-    """Return the query of the same list over the longest range; empty where it is that already."""
-    if params.get("range") == "90d":
-        return ""
-    longest = params.copy()
-    for name in ("from", "to", "after", "before"):
-        longest.pop(name, None)
-    longest["range"] = "90d"
-    return f"?{longest.urlencode()}"
 
 
 def read_listing(seen: Visible, params: QueryDict, *, now: datetime, zone: str) -> Listing:
