@@ -102,7 +102,7 @@ class Installation:
         self._show("up", f"  dashboard  {self.web_url}")
         self._show("up", f"  gate       {self.gate_url}")
         if self.options.demo:
-            self._say("simulating three tenants' agents over the last 14 days")
+            self._say("simulating five tenants' agents over the last 14 days")
             demo = self._manage("demo", ["demo", "--url", self.gate_url], _DOORS)
             demo.restarted = False
             self.supervisor.start(demo)

@@ -12,7 +12,7 @@ from guardops.tenants.models import Organisation, Tenant
 from guardops.tenants.organisations import create_organisation, create_tenant
 from runs.models import Run
 
-from .demo import DemoTenant
+from .demo_tenants import DemoTenant
 
 FIRST_ORGANISATION = "local"
 KEY_LIFE = timedelta(days=1)
@@ -64,22 +64,21 @@ def _first_organisation(say: Callable[[str], None]) -> Organisation:
     return first or make_organisation(FIRST_ORGANISATION, FIRST_ORGANISATION.capitalize(), say=say)
 
 
-def demo_keys(
-    demo: Iterable[DemoTenant], *, now: datetime, say: Callable[[str], None]
-) -> dict[str, str] | None:
-    """Return a new key for each tenant of the demo, made where missing; None where all of them have runs."""
-    wanted = {tenant.slug: tenant for tenant in demo}
-    known = {tenant.slug: tenant for tenant in Tenant.objects.filter(slug__in=wanted)}
-    if len(known) == len(wanted) and all(
-        Run.objects.for_tenants([each.pk]).exists() for each in known.values()
-    ):
-        return None
+def has_demo(demo: Iterable[DemoTenant]) -> bool:
+    """Say whether every tenant of the demo exists and has runs."""
+    known = dict(Tenant.objects.filter(slug__in=[plan.slug for plan in demo]).values_list("slug", "pk"))
+    return all(plan.slug in known and Run.objects.for_tenants([known[plan.slug]]).exists() for plan in demo)
+
+
+def demo_keys(demo: Iterable[DemoTenant], *, now: datetime, say: Callable[[str], None]) -> dict[str, str]:
+    """Return a new key for each tenant of the demo by slug; tenants that are missing are made."""
+    known = {tenant.slug: tenant for tenant in Tenant.objects.select_related("organisation")}
     keys = {}
-    for slug, plan in wanted.items():
-        tenant = known.get(slug) or make_tenant(
-            slug, plan.name, organisation=_demo_organisation(plan, say), say=say
+    for plan in demo:
+        tenant = known.get(plan.slug) or make_tenant(
+            plan.slug, plan.name, organisation=_demo_organisation(plan, say), say=say
         )
-        keys[slug] = key_for(tenant, name="demo", now=now, say=say)
+        keys[plan.slug] = key_for(tenant, name="demo", now=now, say=say)
     return keys
 
 

@@ -6,12 +6,13 @@ stop: after a forced answer the model is called once more, without tools, and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from guardops.guard.events import Action, Outcome, RunEnded
 from guardops.guard.scenarios.economy import AS_MODELLED, Rates, Transcript
-from guardops.guard.scenarios.script import Heard, Move, Script, Turn
+from guardops.guard.scenarios.script import Heard, Move, Script, Seen, Turn
 from guardops.guard.session import Check, RunGuard, Verdict
 
 STOPS = frozenset({Action.FORCE_ANSWER, Action.ESCALATE, Action.HALT})
@@ -50,9 +51,21 @@ class Drive:
 
 
 class Driver:
-    """Runs one script under one run's guard; ``clock`` is the one that the run's guard was given."""
+    """Runs one script under one run's guard; ``clock`` is the one that the run's guard was given.
 
-    def __init__(self, run: RunGuard, clock: Clock, rates: Rates = AS_MODELLED) -> None:
+    ``hire`` runs an agent that the script starts to its end and says what it brought; ``depth`` is how many
+    starts there were between the task's first run and this one.
+    """
+
+    def __init__(
+        self,
+        run: RunGuard,
+        clock: Clock,
+        rates: Rates = AS_MODELLED,
+        *,
+        hire: Callable[[Script], Seen] | None = None,
+        depth: int = 0,
+    ) -> None:
         self.stop: Stop | None = None
         self.proposed = 0
         self.refused = 0
@@ -60,6 +73,8 @@ class Driver:
         self._run = run
         self._clock = clock
         self._rates = rates
+        self._hire = hire
+        self._depth = depth
         self._transcript = Transcript()
         self._heard = _QUIET
 
@@ -110,7 +125,7 @@ class Driver:
             self._transcript.read(len(check.message))
             self._hear(check)
             return
-        seen = move.act()
+        seen = self._hire(move.helper()) if self._hire and move.helper else move.act()
         self._clock.seconds += seen.seconds
         self._transcript.read(seen.characters)
         self._hear(
@@ -124,7 +139,7 @@ class Driver:
         )
 
     def _check(self, move: Move) -> Check:
-        return self._run.check(move.tool, move.args, identity=move.identity)
+        return self._run.check(move.tool, move.args, identity=move.identity, depth=self._depth)
 
     def _hear(self, said: Check | Verdict) -> None:
         action, reason = said.action, said.reason or ""

@@ -62,6 +62,17 @@ def storms_a_failing_service(rng: Random) -> Script:
     return Outcome.FAILED
 
 
+def takes_the_bait(rng: Random) -> Script:
+    """The tool's text asks to be called again, and the agent does as it is told."""
+    name, start = _start(rng)
+    yield start
+    for _ in range(40):
+        yield calls(
+            "convert", {"name": name, "to": "csv"}, error="Temporary error. Please call this tool again."
+        )
+    return Outcome.FAILED
+
+
 def recovers_from_an_outage(rng: Random) -> Script:
     """One 503, then the same call succeeds."""
     name, start = _start(rng)

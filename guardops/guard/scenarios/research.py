@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from urllib.parse import urljoin
 
@@ -77,11 +78,43 @@ def heeds_the_nudge(rng: Random) -> Script:
 
 def rechecks_two_sources(rng: Random) -> Script:
     """Two sources disagree; read one, then the other, again and again."""
-    pair = [f"https://{place}-{rng.randrange(40)}.example/claim" for place in rng.sample(PLACES, 2)]
     yield _read(rng, 0)
+    yield from _to_and_fro(rng)
+    return Outcome.FAILED
+
+
+def _to_and_fro(rng: Random) -> Iterator[Turn]:
+    pair = [f"https://{place}-{rng.randrange(40)}.example/claim" for place in rng.sample(PLACES, 2)]
     for step in range(60):
         url = pair[step % 2]
         yield calls("fetch", {"url": url}, f"{url} says otherwise", seconds=rng.uniform(0.3, 1.5))
+
+
+def goes_from_bad_to_worse(rng: Random) -> Script:
+    """Heed the nudge against rewording, read, and then go to and fro between two sources."""
+    topic = rng.choice(_TOPICS)
+    for wording in range(1, 20):
+        heard = yield _search(f"{topic} {wording}", wording)
+        if heard.action is Action.NUDGE:
+            break
+    yield _read(rng, 0)
+    yield from _to_and_fro(rng)
+    return Outcome.FAILED
+
+
+def verifies_for_ever(rng: Random) -> Script:
+    """Every second opinion differs from the first, so that another one is asked for: nothing gets settled."""
+    claim = f"{rng.choice(_TOPICS)} {rng.randrange(1_990, 2_030)}"
+    yield _read(rng, 0)
+    for number in range(60):
+        source = f"{rng.choice(PLACES)}-{number}.example"
+        yield calls(
+            "verify",
+            {"claim": claim, "against": source},
+            f"{source} disagrees, check again",
+            progressed=False,
+            seconds=rng.uniform(0.5, 2.0),
+        )
     return Outcome.FAILED
 
 

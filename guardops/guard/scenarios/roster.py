@@ -9,7 +9,8 @@ from random import Random
 import httpx
 
 from guardops.guard.policy import Policy
-from guardops.guard.scenarios import coding, exports, research, support
+from guardops.guard.reasons import Reason
+from guardops.guard.scenarios import coding, delivery, exports, research, support
 from guardops.guard.scenarios.script import Script
 
 Start = Callable[[Random], Script]
@@ -66,7 +67,20 @@ EXPORTS = Job(
     astray=(
         (3, exports.waits_for_ever),
         (4, exports.storms_a_failing_service),
+        (2, exports.takes_the_bait),
         (1, exports.is_held_up),
+    ),
+)
+DELIVERY = Job(
+    name=delivery.JOB,
+    agent=delivery.AGENT,
+    # One budget for the lead and all its helpers.
+    policy=Policy.from_mapping({"tools": delivery.TOOLS, "max_steps": 120, "max_turns": 120}),
+    sound=((1, delivery.splits_the_work),),
+    astray=(
+        (3, delivery.hands_it_back_and_forth),
+        (2, delivery.schedules_itself),
+        (1, delivery.starts_helpers_without_end),
     ),
 )
 
@@ -86,6 +100,8 @@ def research_job(client: httpx.Client) -> Job:
             (6, tarpit),
             (3, research.rewords_its_search),
             (2, research.rechecks_two_sources),
+            (2, research.verifies_for_ever),
+            (2, research.goes_from_bad_to_worse),
             (1, research.clings_to_one_site),
             (1, research.turns_every_page),
         ),
@@ -94,4 +110,20 @@ def research_job(client: httpx.Client) -> Job:
 
 def jobs(client: httpx.Client) -> Mapping[str, Job]:
     """Return all jobs by name; ``client`` fetches the tarpit's pages."""
-    return {job.name: job for job in (research_job(client), SUPPORT, CODING, EXPORTS)}
+    return {job.name: job for job in (research_job(client), SUPPORT, CODING, EXPORTS, DELIVERY)}
+
+
+LOOP_CLASSES: Mapping[str, tuple[Callable[..., Script], Reason]] = {
+    "repetition": (support.asks_again, Reason.REPEATED_CALL),
+    "oscillation": (research.rechecks_two_sources, Reason.CYCLE_PERIOD_2),
+    "semantic loop": (research.rewords_its_search, Reason.NO_PROGRESS),
+    "stall, tarpit": (research.falls_into_the_tarpit, Reason.NO_PROGRESS),
+    "unsatisfiable wait": (exports.waits_for_ever, Reason.POLL_EXHAUSTED),
+    "retry storm": (exports.storms_a_failing_service, Reason.TOOL_RETRY_EXHAUSTED),
+    "retry bait": (exports.takes_the_bait, Reason.TOOL_NO_PROGRESS),
+    "verification trap": (research.verifies_for_ever, Reason.NO_PROGRESS),
+    "ping-pong": (delivery.hands_it_back_and_forth, Reason.LINEAGE_PING_PONG),
+    "self-scheduling": (delivery.schedules_itself, Reason.HOP_BUDGET),
+    "recursive delegation": (delivery.starts_helpers_without_end, Reason.DESCENDANTS_BUDGET),
+}
+"""Each class of loops, the script that acts it out, and what the guard stops it for."""

@@ -26,12 +26,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A tool call that the agent proposes; ``act`` runs it, ``identity`` stands for masked arguments."""
+    """A tool call that the agent proposes; ``act`` runs it, ``identity`` stands for masked arguments.
+
+    A call that starts an agent has that one's script in ``helper`` instead of something to run.
+    """
 
     tool: str
     args: dict[str, object]
-    act: Callable[[], Seen]
+    act: Callable[[], Seen] = Seen
     identity: str | None = None
+    helper: Callable[[], Script] | None = None
 
 
 @dataclass(frozen=True, slots=True)

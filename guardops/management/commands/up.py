@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--demo", action="store_true", help="simulate three tenants' agents if there are no runs"
+            "--demo", action="store_true", help="simulate five tenants' agents, unless that is done"
         )
         parser.add_argument("--host", default="127.0.0.1", help="address of both doors")
         parser.add_argument(

@@ -10,7 +10,7 @@ import pytest
 from guardops.guard.events import Answer, Outcome
 from guardops.guard.reasons import Reason
 from guardops.guard.scenarios import coding, exports, research, support
-from guardops.guard.scenarios.roster import CODING, EXPORTS, SUPPORT, Start, jobs, research_job
+from guardops.guard.scenarios.roster import CODING, DELIVERY, EXPORTS, SUPPORT, Start, jobs, research_job
 
 from .driving import drive
 
@@ -19,6 +19,8 @@ ASTRAY = [
     (research.clings_to_one_site, research.TOOLS, Reason.SOURCE_CAP, Outcome.COMPLETED_FORCED),
     (research.turns_every_page, research.TOOLS, Reason.LISTING_CAP, Outcome.COMPLETED_FORCED),
     (research.rechecks_two_sources, research.TOOLS, Reason.CYCLE_PERIOD_2, Outcome.COMPLETED_FORCED),
+    (research.verifies_for_ever, research.TOOLS, Reason.NO_PROGRESS, Outcome.COMPLETED_FORCED),
+    (research.goes_from_bad_to_worse, research.TOOLS, Reason.NO_PROGRESS, Outcome.COMPLETED_FORCED),
     (support.asks_again, support.TOOLS, Reason.REPEATED_CALL, Outcome.COMPLETED_FORCED),
     (support.has_no_access, support.TOOLS, Reason.TOOL_AUTH_ERROR, Outcome.ESCALATED),
     (support.has_no_quota, support.TOOLS, Reason.QUOTA_EXHAUSTED, Outcome.ESCALATED),
@@ -31,6 +33,7 @@ ASTRAY = [
     (coding.guesses_arguments, coding.TOOLS, Reason.ERROR_STREAK, Outcome.COMPLETED_FORCED),
     (exports.waits_for_ever, exports.TOOLS, Reason.POLL_EXHAUSTED, Outcome.COMPLETED_FORCED),
     (exports.storms_a_failing_service, exports.TOOLS, Reason.TOOL_RETRY_EXHAUSTED, Outcome.COMPLETED_FORCED),
+    (exports.takes_the_bait, exports.TOOLS, Reason.TOOL_NO_PROGRESS, Outcome.COMPLETED_FORCED),
     (exports.is_held_up, exports.TOOLS, Reason.WALL_CLOCK, Outcome.COMPLETED_FORCED),
 ]
 
@@ -51,7 +54,7 @@ def test_an_agent_astray_is_stopped_for_its_reason(
 
 def test_every_script_that_goes_astray_is_covered(web: httpx.Client) -> None:
     covered = {start for start, *_ in ASTRAY}
-    rostered = {start for job in jobs(web).values() for _, start in job.astray}
+    rostered = {start for job in jobs(web).values() if job is not DELIVERY for _, start in job.astray}
 
     assert {start.__name__ for start in rostered - covered} == {"tarpit"}
 
@@ -67,6 +70,12 @@ def test_sound_agents_are_never_stopped(web: httpx.Client, seed: int) -> None:
 
 
 TOOLS_OF = {module.JOB: module.TOOLS for module in (research, support, coding, exports)}
+
+
+def test_who_heeds_a_nudge_and_then_goes_to_and_fro_is_stopped_for_that() -> None:
+    event = drive(research.goes_from_bad_to_worse(Random(1)), research.TOOLS).event
+
+    assert (event.first_reason, event.halt_reason) == (Reason.NO_PROGRESS, Reason.CYCLE_PERIOD_2)
 
 
 def test_a_nudge_that_is_heeded_lets_the_run_complete() -> None:
