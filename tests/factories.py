@@ -19,7 +19,8 @@ from guardops.tenants.keys import create_key
 from guardops.tenants.models import ApiKey, Organisation, Tenant, User
 from guardops.tenants.organisations import create_organisation, create_tenant
 from guardops.tenants.people import create_user, set_membership
-from runs.ingest.record import Recorded, record_runs
+from runs.ingest.record import record_runs
+from runs.ingest.results import Recorded
 from runs.ingest.rows import Receipt, project
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)

@@ -20,8 +20,10 @@ from guardops.tenants.keys import KeyHolder, authenticate
 from guardops.tenants.models import Tenant
 from runs.ingest.checks import check
 from runs.ingest.decode import Decoded, Rejected, decode
-from runs.ingest.record import Recorded, record_runs
-from runs.ingest.rows import MAX_BACK, MAX_BACKFILL, Receipt, Row, project
+from runs.ingest.project import project_event
+from runs.ingest.record import AnyRow, record_runs
+from runs.ingest.results import Recorded
+from runs.ingest.rows import MAX_BACK, MAX_BACKFILL, Receipt
 
 from .bodies import AnyRequest, discard
 from .problems import Refusal
@@ -32,7 +34,7 @@ class Prepared(NamedTuple):
     """A request's events, as far as they go without the database."""
 
     total: int
-    rows: list[Row]
+    rows: list[AnyRow]
     rejected: list[EventResult]
     unknown_fields: int
 
@@ -52,7 +54,7 @@ async def _receive(request: AnyRequest, services: Services) -> EventsReply:
     holder = await services.executor.keys(authenticate, request.headers.get("authorization"), now)
     holder.require(Scope.EVENTS_WRITE)
     receipt = Receipt(now, _max_back(request, holder))
-    # Held until its runs are stored: requests that wait for their turn count against the cap as well.
+    # Held until its events are stored: requests that wait for their turn count against the cap as well.
     async with services.bodies.read(request) as body:
         prepared = await services.executor.compute(prepare, body, holder, receipt)
         return await _store(prepared, holder, services)
@@ -82,14 +84,14 @@ async def _store(prepared: Prepared, holder: KeyHolder, services: Services) -> E
 def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
     """Decode a body, check its events and make their rows; raises BadBody."""
     decoded = Decoded()
-    rows: list[Row] = []
+    rows: list[AnyRow] = []
     rejected = decoded.rejected
     for arrival in decode(body, decoded):
         try:
             tenant_id = holder.tenant_id(arrival.event.tenant)
             check(arrival.event)
             rows.append(
-                project(
+                project_event(
                     arrival.event,
                     receipt,
                     index=arrival.index,
@@ -105,7 +107,7 @@ def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
     return Prepared(decoded.total, rows, rejected, decoded.unknown_fields)
 
 
-def _record(rows: Sequence[Row], holder: KeyHolder) -> tuple[Recorded, dict[str, int]]:
+def _record(rows: Sequence[AnyRow], holder: KeyHolder) -> tuple[Recorded, dict[str, int]]:
     recorded = record_runs(rows)
     covered = Tenant.objects.filter(pk__in=holder.tenants.values()).order_by("slug")
     return recorded, dict(covered.values_list("slug", "bundle_revision"))

@@ -8,14 +8,22 @@ from typing import Any
 
 import msgspec
 
-from guardops.guard.events import MAX_COST, RunEnded
+from guardops.guard.events import (
+    MAX_COST,
+    MAX_DETAIL_BYTES,
+    Envelope,
+    Event,
+    RunEnded,
+    RunHeartbeat,
+    RunStarted,
+    WorkRefused,
+)
 
 from .decode import Rejected, check_shape
 
 # Times outside are no clock's: pages in every zone can show what is inside.
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
-MAX_HALT_DETAIL_BYTES = 4_096
 _MICRO = Decimal("0.000001")
 # Refuses what has more than six places, or eight digits before them, instead of rounding it.
 _MONEY = Context(prec=14, traps=[Inexact, InvalidOperation])
@@ -23,15 +31,23 @@ _SCALARS = frozenset({str, bool, int, float, type(None)})
 _encode = msgspec.json.Encoder().encode
 
 
-def check(event: RunEnded) -> None:
+def check(event: Event) -> None:
     """Raise Rejected for what the columns can't hold; puts times in UTC and money to six places.
 
     So two events that mean the same are the same, and have the same digest.
     """
-    if (event.run_id is None) == (not event.external_id):
-        if event.run_id is None:
-            raise Rejected("Give a run_id or an external_id.", code="missing_field", field="run_id")
-        raise Rejected("Give a run_id or an external_id, not both.", code="invalid", field="external_id")
+    if isinstance(event, RunEnded):
+        _check_ended(event)
+    elif isinstance(event, RunStarted):
+        _check_started(event)
+    elif isinstance(event, RunHeartbeat):
+        _check_heartbeat(event)
+    else:
+        _check_refused(event)
+
+
+def _check_ended(event: RunEnded) -> None:
+    _check_identity(event)
     event.cost = _money(event.cost)
     if not _is_plain(event.started_at):
         event.started_at = _utc(event.started_at, "started_at")
@@ -48,9 +64,42 @@ def check(event: RunEnded) -> None:
     if event.limits:
         _plain(event.limits, "limits")
     if event.halt_detail is not None:
-        _plain(event.halt_detail, "halt_detail")
-        if len(_encode(event.halt_detail)) > MAX_HALT_DETAIL_BYTES:
-            raise Rejected("This takes at most 4 KB.", code="too_large", field="halt_detail")
+        _small(event.halt_detail, "halt_detail")
+
+
+def _check_started(event: RunStarted) -> None:
+    _check_identity(event)
+    event.started_at = _utc(event.started_at, "started_at")
+    _check_envelope(event.envelope)
+    _small(event.limits, "limits")
+
+
+def _check_heartbeat(event: RunHeartbeat) -> None:
+    _check_identity(event)
+    event.cost = _money(event.cost)
+    if event.at is not None:
+        event.at = _utc(event.at, "at")
+
+
+def _check_refused(event: WorkRefused) -> None:
+    if event.at is not None:
+        event.at = _utc(event.at, "at")
+    _check_envelope(event.envelope)
+    if event.detail is not None:
+        _small(event.detail, "detail")
+
+
+def _check_identity(event: RunEnded | RunStarted | RunHeartbeat) -> None:
+    if (event.run_id is None) != (not event.external_id):
+        return
+    if event.run_id is None:
+        raise Rejected("Give a run_id or an external_id.", code="missing_field", field="run_id")
+    raise Rejected("Give a run_id or an external_id, not both.", code="invalid", field="external_id")
+
+
+def _check_envelope(envelope: Envelope | None) -> None:
+    if envelope is not None and envelope.deadline is not None:
+        envelope.deadline = _utc(envelope.deadline, "envelope.deadline")
 
 
 def _money(cost: Decimal) -> Decimal:
@@ -79,6 +128,12 @@ def _utc(time: datetime, field: str) -> datetime:
     if not EARLIEST <= time < LATEST:
         raise Rejected("A time is from 1970 to 2199.", code="out_of_range", field=field)
     return time
+
+
+def _small(data: dict[str, Any], field: str) -> None:
+    _plain(data, field)
+    if len(_encode(data)) > MAX_DETAIL_BYTES:
+        raise Rejected("This takes at most 4 KB.", code="too_large", field=field)
 
 
 def _plain(data: dict[str, Any], field: str) -> None:

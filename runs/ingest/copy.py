@@ -17,8 +17,9 @@ NULL = b"\xff\xff\xff\xff"
 _POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
-# What is known only under the lock: where the run goes, when it was written, whether it completes its task.
-PLACE_COLUMNS = ("tenant_id", "run_id", "ingest_mark", "completes")
+# What is known only under the lock: where the run goes, when it was written, whether it completes its
+# task, and whether its start was told.
+PLACE_COLUMNS = ("tenant_id", "run_id", "ingest_mark", "completes", "announced")
 TIME_COLUMNS = ("at", "started_at", "ended_at", "received_at")
 BIGINT_COLUMNS = (
     "duration_ms",
@@ -79,7 +80,7 @@ COLUMNS = (
 )
 
 # Field count, then length and value by turns.
-_PLACE = struct.Struct("!h i i i 16s i q i ?")
+_PLACE = struct.Struct("!h i i i 16s i q i ? i ?")
 FIXED = struct.Struct(
     "!"
     + "iq" * (len(TIME_COLUMNS) + len(BIGINT_COLUMNS))
@@ -93,9 +94,9 @@ _LENGTH = struct.Struct("!i")
 _COLUMN_COUNT = len(COLUMNS)
 
 
-def place(tenant_id: int, run_id: bytes, ingest_mark: int, completes: bool) -> bytes:
+def place(tenant_id: int, run_id: bytes, ingest_mark: int, completes: bool, announced: bool) -> bytes:
     """Return the beginning of a row."""
-    return _PLACE.pack(_COLUMN_COUNT, 4, tenant_id, 16, run_id, 8, ingest_mark, 1, completes)
+    return _PLACE.pack(_COLUMN_COUNT, 4, tenant_id, 16, run_id, 8, ingest_mark, 1, completes, 1, announced)
 
 
 def microseconds(time: datetime) -> int:

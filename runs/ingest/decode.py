@@ -15,13 +15,24 @@ from typing import Any, cast
 
 import msgspec
 
-from guardops.guard.events import MAX_DEPTH, MAX_EVENT_BYTES, MAX_EVENTS, MAX_KEYS, RunEnded
+from guardops.guard.events import (
+    MAX_DEPTH,
+    MAX_EVENT_BYTES,
+    MAX_EVENTS,
+    MAX_KEYS,
+    Event,
+    RunEnded,
+    RunHeartbeat,
+    RunStarted,
+    WorkRefused,
+)
 from guardops.guard.replies import EventResult, ResultStatus
 from guardops.tenants.errors import GuardOpsError
 
+from .repeated import has_repeated_keys
 from .strict import strict, unknown_fields
 
-TYPES = ("run.ended",)
+TYPES = tuple(str(kind.__struct_config__.tag) for kind in (RunStarted, RunHeartbeat, RunEnded, WorkRefused))
 
 
 class BadBody(GuardOpsError):
@@ -53,7 +64,7 @@ class Arrival(msgspec.Struct, frozen=True):
     """An event that decodes, and its place in the request. (A struct: a thousand are made a request.)"""
 
     index: int
-    event: RunEnded
+    event: Event
     sanitized: bool = False
 
 
@@ -70,15 +81,13 @@ class _Envelope(msgspec.Struct):
     events: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Nothing(msgspec.Struct, tag_field="type", tag="\0"):
-    """A second member, which nothing can be, makes a union: so an event has to name its type."""
-
-
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 _envelope = msgspec.json.Decoder(_Envelope)
 _anything = msgspec.json.Decoder()
-_strict = msgspec.json.Decoder(strict(RunEnded) | _Nothing)
-_lenient = msgspec.json.Decoder(RunEnded | _Nothing)
+_strict = msgspec.json.Decoder(
+    strict(RunEnded) | strict(RunStarted) | strict(RunHeartbeat) | strict(WorkRefused)
+)
+_lenient = msgspec.json.Decoder(Event)
 
 _SMALL = 5 * MAX_KEYS  # bytes: a key takes five at least (`"":0,`), so less than this needs no counting
 _MANY_VALUES = 250_000  # in a body: the decoder would hold each, where events are full of lists
@@ -131,17 +140,17 @@ def decode(body: bytes, decoded: Decoded) -> Iterator[Arrival]:
                 decoded.rejected.append(error.result(index))
                 continue
             decoded.unknown_fields += unknown
-        yield Arrival(index, event, sanitized)
+        yield Arrival(index, event, sanitized or has_repeated_keys(bytes(raw), event))
     if broken and broken == len(raws):
         raise BadBody("The body is not JSON.")
 
 
-def _decode_fast(raw: bytes | msgspec.Raw) -> RunEnded | None:
+def _decode_fast(raw: bytes | msgspec.Raw) -> Event | None:
     """Return the event, or None where it needs a closer look."""
     if len(raw) >= _SMALL and not _has_few_keys(raw):
         return None
     try:
-        return cast(RunEnded, _strict.decode(raw))
+        return cast(Event, _strict.decode(raw))
     except (msgspec.MsgspecError, RecursionError):
         return None
 
@@ -216,7 +225,7 @@ def _split_by_hand(body: bytes) -> Sequence[bytes]:
     return parts
 
 
-def _decode_slowly(raw: bytes) -> tuple[RunEnded, int]:
+def _decode_slowly(raw: bytes) -> tuple[Event, int]:
     """Decode one event and count its unknown fields; raises Rejected with what is wrong."""
     if len(raw) > MAX_EVENT_BYTES:
         raise Rejected(f"An event has at most {MAX_EVENT_BYTES // 1024} KiB.", code="too_large")
@@ -230,12 +239,12 @@ def _decode_slowly(raw: bytes) -> tuple[RunEnded, int]:
     if kind not in TYPES:
         raise Rejected(f"This server takes {', '.join(TYPES)}.", code="unknown_type", field="type")
     try:
-        event = cast(RunEnded, _lenient.decode(raw))
+        event = _lenient.decode(raw)
     except msgspec.ValidationError as error:
         raise _explain(str(error)) from None
     except msgspec.DecodeError:
         raise Rejected("The event is not JSON.", code="not_json") from None
-    return event, unknown_fields(RunEnded, data)
+    return event, unknown_fields(type(event), data)
 
 
 def _untyped(raw: bytes) -> Any:

@@ -1,53 +1,44 @@
-"""The one writer of runs: stores a request's rows in one transaction and says what became of each.
+"""The one writer of what guards say: stores a request's rows in one transaction and says what became of each.
 
-Under an advisory lock a tenant it reads which runs exist, in a statement of its own so that it sees what the
-last holder of the lock wrote, and copies the others. Locks are taken in ascending order of tenants and every
-write is ordered by its key, so that no two requests wait for each other.
+Under an advisory lock a tenant it reads what is known of the runs, in statements of their own so that they
+see what the last holder of the lock wrote, and writes what is new. Locks are taken in ascending order of
+tenants and every write is ordered by its key, so that no two requests wait for each other.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
+from functools import partial
 from itertools import groupby
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import DataError, IntegrityError, OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from guardops.guard.ids import uuid7, uuid7_ms
-from guardops.guard.replies import EventResult, ResultStatus
+from guardops.guard.ids import uuid7_ms
 from guardops.tenants.errors import GuardOpsError
-from runs.partitions import make_partitions, unix_ms
+from runs.partitions import make_partitions
 
-from . import copy
-from .decode import Rejected
-from .known import Known, as_run_id, read_known
+from .ended import New, sift_ended, write_beside, write_ended
+from .known import read_known, write_mapped
+from .live import Taken, delete_live, take_signs, write_beats, write_starts
+from .refusals import Refusal, sift_refusals, write_refusals
+from .results import Recorded
 from .rows import Row
+from .signs import Heartbeat, Sign
+
+AnyRow = Row | Sign | Refusal
 
 # pg_advisory_xact_lock(LOCK_SPACE, tenant_id): one request at a time writes a tenant's runs.
 LOCK_SPACE = 0x72756E73
 LOCK_TIMEOUT = "2s"
 ATTEMPTS = 3
 _LOCK_NOT_AVAILABLE = "55P03"
-_MAP = """
-INSERT INTO external_run (tenant_id, external_id, run_id) VALUES (%s, %s, %s)
-ON CONFLICT (tenant_id, external_id) DO UPDATE SET run_id = excluded.run_id"""
-_COMPLETE = """
-INSERT INTO task_completion (tenant_id, root_task_id, run_id, awaited_run_id) VALUES (%s, %s, %s, %s)"""
-# One statement for both. A span is met again only where a caller's own transaction records twice.
-_SPANS_AND_SOURCES = """
-WITH span AS (
-    INSERT INTO ingest_span AS span (mark, tenant_id, min_run_id, max_run_id, runs)
-    SELECT %s, * FROM unnest(%s::int[], %s::uuid[], %s::uuid[], %s::int[])
-    ON CONFLICT (mark, tenant_id) DO UPDATE SET min_run_id = least(span.min_run_id, excluded.min_run_id),
-        max_run_id = greatest(span.max_run_id, excluded.max_run_id), runs = span.runs + excluded.runs
-)
-INSERT INTO run_source (tenant_id, kind, name, run_id)
-SELECT * FROM unnest(%s::int[], %s::text[], %s::text[], %s::uuid[])"""
 _RETRIED = frozenset({"40001", "40P01"})  # serialization failure, deadlock
+
+T = TypeVar("T")
 
 
 class TenantBusy(GuardOpsError):
@@ -56,30 +47,11 @@ class TenantBusy(GuardOpsError):
     default_code = "busy"
 
 
-@dataclass(slots=True)
-class Recorded:
-    """What became of a request's rows; ``results`` names those that were not plainly accepted."""
-
-    accepted: int = 0
-    duplicates: int = 0
-    refused: int = 0
-    results: list[EventResult] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _New:
-    """A run that is not stored yet, and its place."""
-
-    row: Row
-    run_id: bytes
-    completes: bool
-    awaited: bytes | None = None  # the root run of the task it completes, where that has not arrived
-
-
-def record_runs(rows: Sequence[Row]) -> Recorded:
+def record_runs(rows: Sequence[AnyRow]) -> Recorded:
     """Store rows, each in its tenant, all or none of them but for those that a column refuses.
 
-    A run that is stored already is a duplicate, or a conflict where its body differs: the first one stays.
+    What is stored already is a duplicate, or a conflict where its body differs: the first one stays. Of a
+    live run the heartbeat with the highest number counts; one that ended lives no longer, whatever is late.
     Raises TenantBusy, or OperationalError where the database is out of reach: nothing was stored then.
     """
     if not rows:
@@ -87,12 +59,12 @@ def record_runs(rows: Sequence[Row]) -> Recorded:
     careful = False
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _record(rows, careful=careful)
+            return _Recording(careful=careful).record(rows)
         except (DataError, IntegrityError):
             # A day has no partition yet, or a column refuses a value: then the row is found by halves.
             if careful:
                 raise
-            make_partitions({_day(row) for row in rows})
+            make_partitions({_day(row) for row in rows if isinstance(row, Row)})
             careful = True
         except OperationalError as error:
             state = getattr(error.__cause__, "sqlstate", None)
@@ -103,34 +75,7 @@ def record_runs(rows: Sequence[Row]) -> Recorded:
     raise TenantBusy("This tenant's runs are being written by others.")
 
 
-def _record(rows: Sequence[Row], *, careful: bool) -> Recorded:
-    recorded = Recorded()
-    groups = {
-        tenant_id: list(group)
-        for tenant_id, group in groupby(sorted(rows, key=_tenant_and_index), lambda row: row.tenant_id)
-    }
-    with transaction.atomic(), connection.cursor() as cursor:
-        mark = _lock(cursor, groups)
-        new: list[_New] = []
-        for tenant_id, group in groups.items():
-            new += _sift(group, read_known(cursor, tenant_id, group), recorded)
-        new.sort(key=_tenant_and_run)
-        refused = _copy_by_halves(cursor, new, mark) if careful else _copy_runs(cursor, new, mark)
-        recorded.refused = len(refused)
-        recorded.results += [_refusal(run.row) for run in refused]
-        new = [run for run in new if run not in refused] if refused else new
-        _write_beside(cursor, new, mark)
-    recorded.accepted = len(new)
-    recorded.results += [
-        EventResult(index=run.row.index, status=ResultStatus.SANITIZED, code="sanitized")
-        for run in new
-        if run.row.sanitized
-    ]
-    recorded.results.sort(key=lambda result: result.index)
-    return recorded
-
-
-def _lock(cursor: CursorWrapper, tenant_ids: Iterable[int]) -> int:
+def lock_tenants(cursor: CursorWrapper, tenant_ids: Iterable[int]) -> int:
     """Lock the tenants, in this order, and return the transaction's id: the mark by which fold counts."""
     locks = "".join(f"pg_advisory_xact_lock({LOCK_SPACE}, {tenant_id:d}), " for tenant_id in tenant_ids)
     cursor.execute(
@@ -141,119 +86,97 @@ def _lock(cursor: CursorWrapper, tenant_ids: Iterable[int]) -> int:
     return mark
 
 
-def _sift(rows: Sequence[Row], known: Known, recorded: Recorded) -> list[_New]:
-    """Return the runs of one tenant that are new; the others are named in ``recorded``."""
-    new: list[_New] = []
-    for row in rows:
-        found = known.find(row)
-        if found is not None:
-            recorded.results.append(_repeat(row, known.stored[found][0]))
-            recorded.duplicates += recorded.results[-1].status == ResultStatus.DUPLICATE
-            continue
-        run_id = row.run_id
-        if row.foreign_id is not None or run_id is None:
-            run_id = uuid7(unix_ms(row.at), secrets.randbits(74)).bytes
-            known.mapped[str(row.foreign_id)] = run_id
-        run = _New(row, run_id, completes=False)
-        if row.completing:
-            _complete(run, known)
-        known.stored[run_id] = (row.digest, run.completes)
-        new.append(run)
-    return new
+class _Recording:
+    """One transaction's work: what is new of each kind, tenant by tenant, then a write a kind."""
 
+    def __init__(self, *, careful: bool) -> None:
+        self._careful = careful  # find what a column refuses, instead of failing
+        self._recorded = Recorded()
+        self._ended: list[New] = []
+        self._signs: list[Taken] = []
+        self._refusals: list[Refusal] = []
 
-def _repeat(row: Row, digest: bytes) -> EventResult:
-    if digest == row.digest:
-        return EventResult(index=row.index, status=ResultStatus.DUPLICATE, code="duplicate")
-    return EventResult(
-        index=row.index,
-        status=ResultStatus.CONFLICT,
-        code="different_body",
-        field="run_id" if row.run_id else "external_id",
-        message="A run with this id and another body is stored already; it stays.",
-    )
-
-
-def _complete(run: _New, known: Known) -> None:
-    """Let the run complete its task, unless another one has: a task completes once, by what arrives first."""
-    task = run.row.task
-    if not task:
-        elsewhere = known.completed and str(UUID(bytes=run.run_id)) in known.completed
-        run.completes = not elsewhere and run.run_id not in known.awaited
-        return
-    root = as_run_id(task)
-    stored = known.stored.get(root) if root is not None else None
-    run.completes = task not in known.completed and not (stored and stored[1])
-    run.awaited = root if stored is None else None
-    known.completed.add(task)
-
-
-def _copy_runs(cursor: CursorWrapper, new: Sequence[_New], mark: int) -> list[_New]:
-    """Copy the runs, in the order of their keys; returns those refused, of which there are none here."""
-    if new:
-        parts = [copy.HEADER]
-        for run in new:
-            parts += copy.place(run.row.tenant_id, run.run_id, mark, run.completes), run.row.body
-        parts.append(copy.TRAILER)
-        statement = f"COPY run ({', '.join(copy.COLUMNS)}) FROM STDIN (FORMAT BINARY)"
-        with connection.wrap_database_errors, cursor.copy(statement) as stream:
-            stream.write(b"".join(parts))
-    return []
-
-
-def _copy_by_halves(cursor: CursorWrapper, new: Sequence[_New], mark: int) -> list[_New]:
-    """Copy the runs that the columns take; return those they refuse."""
-    try:
-        with transaction.atomic():
-            return _copy_runs(cursor, new, mark)
-    except (DataError, IntegrityError):
-        if len(new) == 1:
-            return list(new)
-    middle = len(new) // 2
-    return _copy_by_halves(cursor, new[:middle], mark) + _copy_by_halves(cursor, new[middle:], mark)
-
-
-def _refusal(row: Row) -> EventResult:
-    return Rejected("The database refuses a value of this run.", code="refused").result(row.index)
-
-
-def _write_beside(cursor: CursorWrapper, new: Sequence[_New], mark: int) -> None:
-    """Write what is kept beside the runs: ids that stand for them, completed tasks, sources, and spans."""
-    if mapped := sorted(
-        (run.row.tenant_id, run.row.foreign_id, run.run_id.hex()) for run in new if run.row.foreign_id
-    ):
-        cursor.executemany(_MAP, mapped)
-    if tasks := sorted(
-        (run.row.tenant_id, run.row.task, run.run_id.hex(), run.awaited.hex() if run.awaited else None)
-        for run in new
-        if run.completes and run.row.task
-    ):
-        cursor.executemany(_COMPLETE, tasks)
-    sources = sorted(
-        {
-            (run.row.tenant_id, source.kind, source.name, run.run_id.hex())
-            for run in new
-            for source in run.row.sources
+    def record(self, rows: Sequence[AnyRow]) -> Recorded:
+        groups = {
+            tenant_id: list(group)
+            for tenant_id, group in groupby(sorted(rows, key=_tenant_and_index), lambda row: row.tenant_id)
         }
-    )
-    spans = []
-    for tenant_id, group in groupby(new, lambda run: run.row.tenant_id):
-        ids = [run.run_id for run in group]
-        spans.append((tenant_id, ids[0].hex(), ids[-1].hex(), len(ids)))
-    if spans:
-        cursor.execute(_SPANS_AND_SOURCES, [mark, *_columns(spans, 4), *_columns(sources, 4)])
+        with transaction.atomic(), connection.cursor() as cursor:
+            mark = lock_tenants(cursor, groups)
+            for tenant_id, group in groups.items():
+                self._sift(cursor, tenant_id, group)
+            self._write_live(cursor, self._write_ended(cursor, mark))
+            self._write(partial(write_refusals, cursor), self._refusals, lambda refusal: refusal)
+        self._recorded.results.sort(key=lambda result: result.index)
+        return self._recorded
+
+    def _sift(self, cursor: CursorWrapper, tenant_id: int, rows: Sequence[AnyRow]) -> None:
+        ended = [row for row in rows if isinstance(row, Row)]
+        signs = [row for row in rows if isinstance(row, Sign)]
+        refusals = [row for row in rows if isinstance(row, Refusal)]
+        if ended or signs:
+            known = read_known(cursor, tenant_id, ended, signs)
+            self._signs += take_signs(signs, known, self._recorded)
+            self._ended += sift_ended(ended, known, self._recorded)
+        if refusals:
+            self._refusals += sift_refusals(cursor, tenant_id, refusals, self._recorded)
+
+    def _write_ended(self, cursor: CursorWrapper, mark: int) -> list[New]:
+        self._ended.sort(key=lambda run: (run.row.tenant_id, run.run_id))
+        stored = self._write(partial(write_ended, cursor, mark), self._ended, lambda run: run.row)
+        write_beside(cursor, stored, mark)
+        return stored
+
+    def _write_live(self, cursor: CursorWrapper, ended: Sequence[New]) -> None:
+        """Delete the rows of runs that ended, and write the signs of the others."""
+        gone = {(run.row.tenant_id, run.lived_as) for run in ended if run.lived_as is not None}
+        for tenant_id, lives in groupby(sorted(gone), lambda life: life[0]):
+            delete_live(cursor, tenant_id, [run_id for _, run_id in lives])
+        starts: dict[tuple[int, bytes], Taken] = {}
+        beats: dict[tuple[int, bytes], Taken] = {}
+        for taken in self._signs:
+            if taken.key in gone:
+                self._recorded.accept(taken.row)
+                continue
+            kind = beats if isinstance(taken.row, Heartbeat) else starts
+            if (older := kind.get(taken.key)) is not None:
+                self._recorded.accept(older.row)
+            kind[taken.key] = taken
+        started = self._write(partial(write_starts, cursor), [*starts.values()], lambda taken: taken.row)
+        beaten = self._write(partial(write_beats, cursor), [*beats.values()], lambda taken: taken.row)
+        write_mapped(cursor, [taken.mapping for taken in [*started, *beaten] if taken.mapping])
+
+    def _write(
+        self, write: Callable[[Sequence[T]], None], new: Sequence[T], row_of: Callable[[T], AnyRow]
+    ) -> list[T]:
+        """Write what is new, if anything is, and return what the columns take."""
+        refused = self._write_by_halves(write, new) if self._careful else []
+        if not self._careful and new:
+            write(new)
+        for one in new:
+            if one in refused:
+                self._recorded.refuse(row_of(one).index)
+            else:
+                self._recorded.accept(row_of(one))
+        return [one for one in new if one not in refused] if refused else list(new)
+
+    def _write_by_halves(self, write: Callable[[Sequence[T]], None], new: Sequence[T]) -> list[T]:
+        """Write what the columns take; return what they refuse."""
+        if not new:
+            return []
+        try:
+            with transaction.atomic():
+                write(new)
+            return []
+        except (DataError, IntegrityError):
+            if len(new) == 1:
+                return list(new)
+        middle = len(new) // 2
+        return self._write_by_halves(write, new[:middle]) + self._write_by_halves(write, new[middle:])
 
 
-def _columns(rows: Sequence[tuple[object, ...]], count: int) -> list[list[object]]:
-    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(count)]
-
-
-def _tenant_and_index(row: Row) -> tuple[int, int]:
+def _tenant_and_index(row: AnyRow) -> tuple[int, int]:
     return row.tenant_id, row.index
-
-
-def _tenant_and_run(run: _New) -> tuple[int, bytes]:
-    return run.row.tenant_id, run.run_id
 
 
 def _day(row: Row) -> date:

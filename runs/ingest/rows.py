@@ -37,7 +37,7 @@ _UNIX_EPOCH = microseconds(datetime(1970, 1, 1, tzinfo=UTC))
 
 @dataclass(frozen=True)
 class Receipt:
-    """When a request arrived, and how far back a run may have ended before its clock is suspect."""
+    """When a request arrived, and how far back an event may lie before its clock is suspect."""
 
     at: datetime
     max_back: timedelta = MAX_BACK
@@ -50,6 +50,11 @@ class Receipt:
     @cached_property
     def earliest(self) -> int:
         return microseconds(self.at - self.max_back)
+
+    def place(self, at: datetime) -> tuple[datetime, bool]:
+        """Return when what a guard dates ``at`` happened, and whether its clock is suspect: then, now."""
+        suspect = not self.at - self.max_back <= at <= self.at + MAX_AHEAD
+        return (self.at if suspect else at), suspect
 
 
 class Detail(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -103,14 +108,14 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
     started, ended = microseconds(event.started_at), microseconds(event.ended_at)
     suspect = not receipt.earliest <= ended <= receipt.received + _AHEAD or ended < started
     placed = receipt.received if suspect else ended
-    foreign_id = _foreign_id(event, placed)
+    foreign = foreign_id(event.run_id, event.external_id, placed)
     root = event.parent_run_id is None and not (event.lineage and event.lineage.parent)
     eligible = root and event.attempt == 1 and event.task.eligible
-    task = _task(event, foreign_id)
+    task = _task(event, foreign)
     sources = event.sources if reason else []
     detail = _detail(event, reason)
     encoded = _encode(detail)
-    stored = _encode(msgspec.structs.replace(detail, run_id=event.run_id)) if foreign_id else encoded
+    stored = _encode(msgspec.structs.replace(detail, run_id=event.run_id)) if foreign else encoded
     times = (placed, started, ended, receipt.received)
     flags = (eligible, _looped(event, reason), event.provider_failure, suspect, sanitized)
     columns = [_fixed(event, times, flags), copy.integer(_step_cap(event))]
@@ -122,7 +127,7 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
         index=index,
         tenant_id=tenant_id,
         run_id=event.run_id.bytes if event.run_id else None,
-        foreign_id=foreign_id,
+        foreign_id=foreign,
         at=receipt.at if suspect else event.ended_at,
         digest=digest,
         body=b"".join(columns),
@@ -133,18 +138,20 @@ def project(event: RunEnded, receipt: Receipt, *, index: int, tenant_id: int, sa
     )
 
 
-def _foreign_id(event: RunEnded, placed: int) -> str | None:
-    """Return the key under which the run's id is mapped, or None where the run is stored under its own.
+def foreign_id(run_id: UUID | None, external_id: str | None, placed: int) -> str | None:
+    """Return the key under which a run's id is mapped, or None where the run is stored under its own."""
+    if run_id is None:
+        return f"external:{external_id}"
+    return None if fits(run_id.bytes, placed) else f"run:{run_id}"
 
-    Its own has to be a UUIDv7 whose time fits ``at``: that is what `run_id_bounds` promises to readers.
+
+def fits(run_id: bytes, placed: int) -> bool:
+    """Say whether a run that is placed at this time (as COPY has it) can be stored under this id.
+
+    It has to be a UUIDv7 whose time fits ``at``: that is what `run_id_bounds` promises to readers.
     """
-    if event.run_id is None:
-        return f"external:{event.external_id}"
-    number = event.run_id.bytes
-    made = int.from_bytes(number[:6]) * 1000 + _UNIX_EPOCH
-    if number[6] >> 4 == 7 and placed - _EARLIER <= made <= placed + _LATER:
-        return None
-    return f"run:{event.run_id}"
+    made = int.from_bytes(run_id[:6]) * 1000 + _UNIX_EPOCH
+    return run_id[6] >> 4 == 7 and placed - _EARLIER <= made <= placed + _LATER
 
 
 def _task(event: RunEnded, foreign_id: str | None) -> str:
@@ -206,9 +213,14 @@ def _kinds(event: RunEnded, reason: str) -> bytes:
         event.cost_basis,
         event.job_type,
         event.agent,
-        f"{event.release}+{event.prompt_version}" if event.prompt_version else event.release,
+        full_release(event.release, event.prompt_version),
         event.guard.version,
     )
+
+
+def full_release(release: str, prompt_version: str) -> str:
+    """Return the release as columns have it, the prompt's version folded in."""
+    return f"{release}+{prompt_version}" if prompt_version else release
 
 
 def _digest(event: RunEnded, detail: bytes) -> bytes:

@@ -90,7 +90,7 @@ def test_only_events_that_were_not_plainly_accepted_are_named(gate: Gate, key: d
         stored | {"steps": 9},
         now_event(cost="-1"),
         now_event(agent="a\0"),
-        now_event(type="run.heartbeat"),
+        now_event(type="run.paused"),
         now_event(colour="red"),
     ]
     reply = gate.post(URL, json=sent, headers=key).json()

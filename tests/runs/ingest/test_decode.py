@@ -96,7 +96,7 @@ def test_broken_line_is_rejected_and_the_others_taken() -> None:
     ("overrides", "code", "field"),
     [
         ({"type": None}, "missing_field", "type"),
-        ({"type": "run.started"}, "unknown_type", "type"),
+        ({"type": "run.paused"}, "unknown_type", "type"),
         ({"type": 5}, "unknown_type", "type"),
         ({"type": ["run.ended"]}, "unknown_type", "type"),
         ({"job_type": None}, "missing_field", "job_type"),

@@ -9,12 +9,13 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from guardops.guard.replies import EventResult, ResultStatus
 from guardops.guard.ids import uuid7_ms
+from guardops.guard.replies import EventResult, ResultStatus
 from guardops.tenants.models import Tenant
 from runs.ingest import record
 from runs.ingest.known import read_known
-from runs.ingest.record import Recorded, TenantBusy, record_runs
+from runs.ingest.record import TenantBusy, record_runs
+from runs.ingest.results import Recorded
 from runs.ingest.rows import MAX_BACKFILL, Receipt, Row, project
 from runs.models import ExternalRun, IngestSpan, Run, RunSource
 from runs.partitions import run_id_bounds, unix_ms
@@ -234,7 +235,7 @@ def test_random_ids_read_none_of_the_other_mapped_ones(tenant: Tenant) -> None:
     store(tenant, run_id=random_id("7"))
     rows = [row(tenant, run_id=random_id(first)) for first in "0f"]
     with connection.cursor() as cursor:
-        assert read_known(cursor, tenant.pk, rows).mapped == {}
+        assert read_known(cursor, tenant.pk, rows, []).mapped == {}
 
 
 def test_clock_that_becomes_good_finds_its_run_again(tenant: Tenant) -> None:
@@ -406,7 +407,7 @@ def test_deadlock_is_tried_again(tenant: Tenant, monkeypatch: pytest.MonkeyPatch
             raise OperationalError("deadlock detected") from Deadlock()
         return real(*args, **kwargs)
 
-    real = record._write_beside
-    monkeypatch.setattr(record, "_write_beside", fail_once)
+    real = record.write_beside
+    monkeypatch.setattr(record, "write_beside", fail_once)
     assert store(tenant).accepted == 1
     assert Run.objects.filter(tenant_id=tenant.pk).count() == 1

@@ -11,7 +11,8 @@ from django.db import connection
 
 from guardops.guard.events import Answer, Outcome, RunEnded
 from guardops.guard.ids import uuid7
-from runs.ingest.record import Recorded, record_runs
+from runs.ingest.record import record_runs
+from runs.ingest.results import Recorded
 from runs.ingest.rows import Receipt, Row, project
 from runs.models import Run
 from runs.partitions import unix_ms
