@@ -9,5 +9,7 @@ class RunsConfig(AppConfig):
         from guardops.tenants.list_pages import register
 
         from .pages.saved import RUNS
+        from .trail import register_trail
 
         register(RUNS)
+        register_trail()

@@ -5,3 +5,8 @@ class TenantsConfig(AppConfig):
     name = "guardops.tenants"
     label = "tenants"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from .trail.own import register_own
+
+        register_own()

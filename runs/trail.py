@@ -1,0 +1,30 @@
+"""What the audit trail shows of runs: how stops were judged, and from when on runs are kept."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from guardops.tenants.trail.kinds import Kind, register
+
+from .models import RunHorizon, StopReview
+
+
+def register_trail() -> None:
+    register(
+        Kind(
+            slug="stop-review",
+            noun="the review of a stop",
+            model=StopReview,
+            name=lambda row, names: f"{row.run_id} in {names.of(row, 'tenant')}",
+            of_organisations=lambda ids: Q(tenant__organisation__in=ids),
+            of_tenants=lambda ids: Q(tenant__in=ids),
+        ),
+        Kind(
+            slug="retention",
+            noun="the day that runs are kept from",
+            model=RunHorizon,
+            name=lambda row, names: names.of(row, "tenant") or "everywhere",
+            of_organisations=lambda ids: Q(tenant__organisation__in=ids),
+            of_tenants=lambda ids: Q(tenant__in=ids),
+        ),
+    )
