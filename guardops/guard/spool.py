@@ -117,7 +117,8 @@ class Spool:
         self, folder: Path, *, max_bytes: int = MAX_BYTES, max_memory_bytes: int = MAX_MEMORY_BYTES
     ) -> None:
         self.folder = folder
-        self._dropped: Counter[int] = Counter()
+        self.dropped: Counter[int] = Counter()
+        """How many records of each rank there was no room for since everything was last delivered."""
         self._max_bytes = max_bytes
         self._max_memory_bytes = max_memory_bytes
         self._segment_bytes = max(1, min(MAX_SEGMENT_BYTES, max_bytes // _LEAST_SEGMENTS))
@@ -206,7 +207,7 @@ class Spool:
             self._note_dropped(lost_rank, 1)
 
     def _note_dropped(self, rank: int, count: int) -> None:
-        self._dropped[rank] += count
+        self.dropped[rank] += count
         _log.warning("The spool %s is full: %d events of rank %d were dropped.", self.folder, count, rank)
 
     def _note_failure(self, error: OSError) -> None:
@@ -270,6 +271,8 @@ class Spool:
                 with suppress(ValueError):  # it may have been dropped, or written, meanwhile
                     self._memory.remove(item)
                     self._memory_bytes -= len(item[1])
+            if not self._waits():
+                self.dropped.clear()
 
     def _put_away(self, segment: Segment) -> None:
         if not segment.corrupt:
@@ -285,13 +288,10 @@ class Spool:
     def waiting(self) -> bool:
         """Whether anything is still to be sent."""
         with self._lock:
-            return bool(self._sealed or self._memory or any(opened.count for opened in self._open.values()))
+            return self._waits()
 
-    def take_dropped(self) -> dict[int, int]:
-        """Return how many records of each rank there was no room for since this was last asked."""
-        with self._lock:
-            dropped, self._dropped = self._dropped, Counter()
-        return dict(dropped)
+    def _waits(self) -> bool:
+        return bool(self._sealed or self._memory or any(opened.count for opened in self._open.values()))
 
     def sync(self) -> None:
         """Put what was appended on the disk itself. Waits for the disk, without keeping others waiting."""
@@ -366,7 +366,7 @@ class Spool:
             os.close(fd)
         if self._claim is not None:
             self._claim.forget()
-        self._dropped.clear()
+        self.dropped.clear()
         self._forget()
 
 
