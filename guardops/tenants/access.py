@@ -159,6 +159,19 @@ def administered_organisations(user: Person) -> QuerySet[Organisation]:
     return Organisation.objects.filter(pk__in=held.values("organisation")).order_by("slug")
 
 
+def reads_storage(user: Person) -> bool:
+    """Say whether ``user`` may see what room the installation takes: operators and organisations' admins."""
+    return _is_operator(user) or administered_organisations(user).exists()
+
+
+def require_storage_reader(user: Person) -> Sequence[Organisation]:
+    """Return the organisations whose settings ``user`` may see beside that; raises PermissionDenied."""
+    if not reads_storage(user):
+        raise PermissionDenied("This needs the role admin in an organisation.")
+    every = Organisation.objects.order_by("slug")
+    return list(every if _is_operator(user) else administered_organisations(user))
+
+
 def require_organisation_admin(user: Person, slug: str) -> Organisation:
     """Return the organisation that ``user`` administers as a whole.
 
@@ -179,25 +192,52 @@ def require_tenant_admin(user: Person, slug: str) -> Tenant:
     return tenant
 
 
+def administers_something(user: Person) -> bool:
+    """Say whether ``user`` is admin of any tenant or organisation."""
+    return user.is_authenticated and user.memberships.filter(role=Role.ADMIN).exists()
+
+
+def require_admin_of_something(user: Person) -> None:
+    """Let pass who is admin of any tenant or organisation; raises PermissionDenied for all others."""
+    if not administers_something(user):
+        raise PermissionDenied("This needs the role admin in a tenant.")
+
+
+def organisations_to_manage(user: Person) -> QuerySet[Organisation]:
+    """Return the organisations of which ``user`` administers all or a part, by slug, in two queries.
+
+    Each has in ``managed`` its tenants that ``user`` administers. Raises PermissionDenied for who is admin
+    nowhere.
+    """
+    require_admin_of_something(user)
+    tenants = administered_tenants(user)
+    managed = Prefetch("tenants", tenants, to_attr="managed")
+    return _organisations_of(user, tenants).order_by("slug").prefetch_related(managed)
+
+
 def members_to_manage(user: Person) -> QuerySet[Membership]:
     """Return the roles in every tenant that ``user`` administers, and in those tenants' organisations.
 
     An admin of some tenants sees who is in the whole organisation, since they read those tenants too.
     Raises PermissionDenied for who is admin nowhere.
     """
-    tenants, organisations = _managed(user)
-    shown = Membership.objects.filter(Q(tenant__in=tenants) | Q(tenant=None, organisation__in=organisations))
-    return shown.select_related("user", "organisation", "tenant").order_by(
-        "organisation__slug", F("tenant__slug").asc(nulls_first=True), "user__username"
+    require_admin_of_something(user)
+    tenants = administered_tenants(user)
+    shown = Q(tenant__in=tenants) | Q(tenant=None, organisation__in=_organisations_of(user, tenants))
+    return (
+        Membership.objects.filter(shown)
+        .select_related("user", "organisation", "tenant")
+        .order_by("organisation__slug", F("tenant__slug").asc(nulls_first=True), "user__username")
     )
 
 
 def invitations_to_manage(user: Person) -> InvitationQuerySet:
     """Return the invitations to what ``user`` administers; raises PermissionDenied where that is nothing."""
-    tenants, _ = _managed(user)
-    return Invitation.objects.filter(
-        Q(tenant__in=tenants) | Q(tenant=None, organisation__in=administered_organisations(user))
-    ).select_related("organisation", "tenant", "created_by", "accepted_by")
+    require_admin_of_something(user)
+    shown = Q(tenant__in=administered_tenants(user)) | Q(
+        tenant=None, organisation__in=administered_organisations(user)
+    )
+    return Invitation.objects.filter(shown).select_related("organisation", "tenant", "created_by")
 
 
 def require_membership_admin(user: Person, membership_id: int) -> Membership:
@@ -238,14 +278,11 @@ def _in_organisation(user: Person, organisation_id: int) -> bool:
     return user.is_authenticated and user.memberships.filter(organisation=organisation_id).exists()
 
 
-def _managed(user: Person) -> tuple[TenantQuerySet, QuerySet[Organisation]]:
-    """Return the tenants that ``user`` administers, and the organisations of which they administer a part."""
-    organisations = administered_organisations(user)
-    tenants = administered_tenants(user)
-    if not tenants.exists() and not organisations.exists():
-        raise PermissionDenied("This needs the role admin in a tenant.")
-    return tenants, Organisation.objects.filter(
-        Q(pk__in=organisations.values("pk")) | Q(pk__in=tenants.values("organisation"))
+def _organisations_of(user: Person, tenants: TenantQuerySet) -> QuerySet[Organisation]:
+    """Return the organisations that ``user`` administers as a whole, and those of ``tenants``."""
+    whole = administered_organisations(user).order_by()
+    return Organisation.objects.filter(
+        Q(pk__in=whole.values("pk")) | Q(pk__in=tenants.values("organisation"))
     )
 
 

@@ -44,7 +44,7 @@ class InvalidMembership(GuardOpsError):
 class InvalidInvitation(GuardOpsError):
     """An invitation can't be made, or doesn't count.
 
-    The codes: ``unknown``, ``accepted``, ``revoked``, ``expired``, and ``void`` where its sender lost the right.
+    The codes: ``unknown``, ``accepted``, ``revoked``, ``expired``, ``void`` where its sender lost the right.
     """
 
     default_code = "invalid_invitation"

@@ -48,7 +48,7 @@ def invite(
     token = secrets.token_urlsafe(32)
     with acting(actor):
         lock_people(organisation)
-        if not access.administers(actor, organisation.pk, tenant and tenant.pk):
+        if not access.administers(actor, organisation.pk, tenant.pk if tenant else None):
             raise PermissionDenied("Only an admin invites.")
         if Invitation.objects.open(now).filter(organisation=organisation).count() >= MAX_OPEN:
             raise InvalidInvitation(f"{MAX_OPEN} invitations are open already; take some back first.")
@@ -116,11 +116,11 @@ def accept(token: str, *, user: User, now: datetime) -> Membership:
         # Asked under the lock: no admin comes back through a link made before being removed.
         if not access.administers(invitation.created_by, invitation.organisation_id, invitation.tenant_id):
             raise _ended("void")
-        place = {"organisation": invitation.organisation, "tenant": invitation.tenant}
-        held = Membership.objects.filter(user=user, **place).first()
-        if held is not None and Role(held.role).rank >= Role(invitation.role).rank:
+        organisation, tenant, role = invitation.organisation, invitation.tenant, Role(invitation.role)
+        held = Membership.objects.filter(user=user, organisation=organisation, tenant=tenant).first()
+        if held is not None and Role(held.role).rank >= role.rank:
             return held
-        return set_membership(user=user, role=Role(invitation.role), actor=user, **place)
+        return set_membership(user=user, organisation=organisation, tenant=tenant, role=role, actor=user)
 
 
 def accept_as_new(token: str, *, username: str, email: str, password: str, now: datetime) -> User:

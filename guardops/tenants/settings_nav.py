@@ -19,12 +19,35 @@ class SettingsPage:
     also: tuple[str, ...] = ()
 
 
+def anybody(user: User) -> bool:
+    return True
+
+
 def administers_a_tenant(user: User) -> bool:
     return access.administered_tenants(user).exists()
 
 
+def reads_the_trail(user: User) -> bool:
+    return user.is_operator or administers_a_tenant(user)
+
+
 PAGES = [
+    SettingsPage(
+        "tenants:organisations",
+        "Organisation",
+        access.administers_something,
+        ("tenants:organisation", "tenants:tenant-"),
+    ),
+    SettingsPage(
+        "tenants:members",
+        "Members",
+        access.administers_something,
+        ("tenants:member", "tenants:invite", "tenants:invitation-"),
+    ),
     SettingsPage("tenants:keys", "API keys", administers_a_tenant, ("tenants:key-",)),
+    SettingsPage("tenants:audit", "Audit trail", reads_the_trail),
+    SettingsPage("runs:storage", "Storage", access.reads_storage),
+    SettingsPage("tenants:account", "Account", anybody, ("tenants:password-change",)),
 ]
 
 

@@ -86,7 +86,7 @@ class Try:
     def succeeded(self, now: datetime) -> None:
         """Take the try back, and know the address as one that the name uses."""
         with transaction.atomic():
-            rows = _locked([self.pair, *self.others], now, KEPT_FAILURES)
+            rows = _locked([self.pair, *self.others], now)
             Throttle.objects.filter(digest=self.pair).update(
                 level=0, open_at=now, succeeded_at=now, kept_until=now + KEPT_SUCCESSES
             )
@@ -101,13 +101,11 @@ def take_try(guess: Guess, *, name: str, address: str, now: datetime) -> Try:
 
     It is committed at once, so call it outside any transaction.
     """
-    folded = name.strip().casefold()
-    pair, by_address, by_name = (
-        _digest(guess, what) for what in ({"pair": [folded, address]}, {"address": address}, {"name": folded})
-    )
+    pair = _pair(guess, name, address)
+    by_address, by_name = _digest(guess, "address", address), _digest(guess, "name", _folded(name))
     limits = {pair: guess.value.pair, by_address: guess.value.address, by_name: guess.value.name}
     with transaction.atomic():
-        rows = _locked(list(limits), now, KEPT_FAILURES)
+        rows = _locked(list(limits), now)
         if rows[pair].succeeded_at is not None:
             del limits[by_name]
         until = max(rows[digest].open_at for digest in limits)
@@ -124,10 +122,16 @@ def take_try(guess: Guess, *, name: str, address: str, now: datetime) -> Try:
     return Try(guess, pair, {digest: limit for digest, limit in limits.items() if digest != pair})
 
 
+def know(guess: Guess, *, name: str, address: str, now: datetime) -> None:
+    """Forget the tries by ``name`` from ``address``, whose owner has been proved in another way."""
+    Try(guess, _pair(guess, name, address), {}).succeeded(now)
+
+
 def sweep(now: datetime, *, max_rows: int = MAX_ROWS) -> int:
     """Delete rows that need not be kept any longer, and the oldest beyond ``max_rows``; return how many."""
-    oldest = Throttle.objects.order_by("-kept_until").values_list("kept_until", flat=True)[max_rows:].first()
-    due = Throttle.objects.filter(kept_until__lte=max(now, oldest) if oldest else now)
+    oldest = Throttle.objects.order_by("-kept_until").values_list("kept_until", flat=True)
+    beyond = oldest[max_rows : max_rows + 1]
+    due = Throttle.objects.filter(kept_until__lte=max(now, *beyond))
     with transaction.atomic():
         # Not waited for: a row that somebody holds is in use.
         locked = due.order_by("kept_until").select_for_update(skip_locked=True)
@@ -135,9 +139,9 @@ def sweep(now: datetime, *, max_rows: int = MAX_ROWS) -> int:
         return Throttle.objects.filter(digest__in=digests).delete()[0]
 
 
-def _locked(digests: list[bytes], now: datetime, kept: timedelta) -> dict[bytes, _Row]:
+def _locked(digests: list[bytes], now: datetime) -> dict[bytes, _Row]:
     """Return the rows of ``digests``, made where there are none; locked in order, so nobody deadlocks."""
-    until = now + kept
+    until = now + KEPT_FAILURES
     values = [value for digest in sorted(digests) for value in (digest, now, now, until)]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -150,7 +154,14 @@ def _locked(digests: list[bytes], now: datetime, kept: timedelta) -> dict[bytes,
         return {bytes(digest): _Row(*rest) for digest, *rest in cursor.fetchall()}
 
 
-def _digest(guess: Guess, what: dict[str, object]) -> bytes:
-    # A null character or half a surrogate pair is somebody's try as well.
-    text = repr(sorted(what.items())).encode("utf-8", "surrogatepass").decode("latin-1")
-    return salted_hmac(f"guardops.throttle.{guess.name}", text, algorithm="sha256").digest()
+def _folded(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _pair(guess: Guess, name: str, address: str) -> bytes:
+    return _digest(guess, "pair", _folded(name), address)
+
+
+def _digest(guess: Guess, *what: str) -> bytes:
+    # A null character or half a surrogate pair is somebody's try as well: ascii writes both in ASCII.
+    return salted_hmac(f"guardops.throttle.{guess.name}", ascii(what), algorithm="sha256").digest()

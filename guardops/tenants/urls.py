@@ -1,16 +1,37 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from .pages import keys, login, saved_views
+from .pages import account, audit, invitations, keys, login, members, organisations, passwords, saved_views
 
 app_name = "tenants"
 
 urlpatterns = [
     path("login/", login.Login.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
+    path("password/forgotten/", passwords.forgotten, name="password-reset"),
+    path("password/new/<str:uid>/<str:token>/", passwords.by_link, name="password-link"),
+    path("invitation/<str:token>/", invitations.invitation, name="invitation"),
     path("views/<slug:page>/", saved_views.saved_views, name="saved-views"),
     path("views/<slug:page>/<int:view_id>/rename/", saved_views.rename, name="saved-view-rename"),
     path("views/<slug:page>/<int:view_id>/delete/", saved_views.delete, name="saved-view-delete"),
+    path("settings/audit/", audit.audit, name="audit"),
+    path("settings/audit/audit.csv", audit.audit_csv, name="audit-csv"),
+    path("settings/", account.settings, name="settings"),
+    path("settings/account/", account.account, name="account"),
+    path("settings/account/password/", passwords.change, name="password-change"),
+    path("settings/organisations/", organisations.organisations, name="organisations"),
+    path("settings/organisations/<slug:slug>/", organisations.organisation, name="organisation"),
+    path("settings/organisations/<slug:slug>/new-tenant/", organisations.create, name="tenant-create"),
+    path("settings/tenants/<slug:slug>/", organisations.rename, name="tenant-rename"),
+    path("settings/members/", members.members, name="members"),
+    path("settings/members/invite/", members.create_invitation, name="invite"),
+    path("settings/members/<int:membership_id>/", members.member, name="member"),
+    path("settings/members/<int:membership_id>/remove/", members.remove, name="member-remove"),
+    path(
+        "settings/invitations/<int:invitation_id>/revoke/",
+        members.withdraw_invitation,
+        name="invitation-revoke",
+    ),
     path("settings/keys/", keys.keys, name="keys"),
     path("settings/keys/keys.csv", keys.keys_csv, name="keys-csv"),
     path("settings/keys/new/", keys.create, name="key-create"),

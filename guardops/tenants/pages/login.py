@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
 from guardops.tenants.actors import acting
+from guardops.tenants.errors import TooManyTries
+from guardops.tenants.throttle import Guess, Try
+
+from .throttled import too_many, try_of
 
 
 class Login(LoginView):
@@ -14,13 +21,22 @@ class Login(LoginView):
 
     template_name = "tenants/login.html"
     redirect_authenticated_user = True
+    taken: Try
 
     def get_success_url(self) -> str:
         # Django takes a way back to this page itself for a mistake of ours and fails; it is the visitor's.
         target = super().get_success_url()
         return self.get_default_redirect_url() if target == self.request.path else target
 
+    def post(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
+        try:
+            self.taken = try_of(request, Guess.PASSWORD, request.POST.get("username", ""))
+        except TooManyTries as error:
+            return too_many(request, error, next=self.get_redirect_url())
+        return super().post(request, *args, **options)
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        self.taken.succeeded(timezone.now())
         # The audit trail shows a login as a change of the person by the person.
         with acting(form.get_user()):
             return super().form_valid(form)
