@@ -9,8 +9,13 @@ a plain count right after the last acknowledgement, or, where the overview says 
 be added, as soon as it says that it is exact; and the roll-ups equal a recount once fold has caught up.
 CPU is that of gates, fold and PostgreSQL, which should serve nobody else meanwhile, without the client's.
 
+With ``--mixed`` it posts, instead, as many events with starts and heartbeats among them (started : heartbeat
+: ended = 1 : 3 : 1, the five of a run in different requests), in turns with ended runs alone, and prints the
+one rate over the other; ``exact`` then says as well that every run ended and none is left alive.
+
 Targets, pass (stretch): with fold 0.70 (0.90) of COPY into the ordinary table at a batch of 1,000; without
-fold 0.50 (0.65) of COPY into ours, 0.28 (0.40) at a batch of 100; 130 (85) us of CPU a run.
+fold 0.50 (0.65) of COPY into ours, 0.28 (0.40) at a batch of 100; 130 (85) us of CPU a run;
+mixed 0.6 (0.9) of ended runs alone.
 """
 
 from __future__ import annotations
@@ -23,14 +28,14 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 from tests.benchmarks.cpu import cpu_seconds, parent_of, tree_seconds
 from tests.benchmarks.own_database import own_database
+from tests.benchmarks.streams import Sender, Stream, make_stream, mix
 from tests.gate_process import FoldProcess, GateProcess
 
 DATABASE = "guardops_ingest_benchmark"
@@ -59,19 +64,6 @@ class Posted:
     exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """One client's key and the events that it sends."""
-
-    key: str
-    events: list[bytes]
-
-    def bodies(self, batch: int) -> Iterator[bytes]:
-        left = iter(self.events)
-        while chunk := list(islice(left, batch)):
-            yield b"[" + b",".join(chunk) + b"]"
-
-
 class Bench:
     """A database, the senders, and what the rows that they make cost."""
 
@@ -82,15 +74,16 @@ class Bench:
         self.gates = gates
         self.count = events
         self.until = datetime.now(UTC)
-        self.senders = _make_senders(events, clients, tenants, self.until)
+        self.ended = make_stream(events, clients, tenants, self.until)
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid()")
             self.postgres = parent_of(cursor.fetchone()[0])
 
-    def post(self, batch: int, *, fold: bool) -> Posted:
-        """Post every event to a fresh gate, with a fold beside it or none."""
+    def post(self, batch: int, *, fold: bool, stream: Stream | None = None) -> Posted:
+        """Post every event, of runs that ended or of ``stream``, to a fresh gate, beside a fold or none."""
         from runs.rollup.recount import recount
 
+        stream = stream or self.ended
         _empty()
         with ExitStack() as stack:
             gate = stack.enter_context(GateProcess(self.url))
@@ -100,13 +93,13 @@ class Bench:
             if fold:
                 pids["fold"] = [stack.enter_context(FoldProcess(self.url)).pid]
                 _wait(_fold_runs)
-            bodies = [list(sender.bodies(batch)) for sender in self.senders]
+            bodies = [list(sender.bodies(batch)) for sender in stream.senders]
             self._warm(gate, pids["gate"])
             before = self._cpu(pids)
             began = time.perf_counter()
             self._send(gate, bodies)
             seconds = time.perf_counter() - began
-            exact = self._is_exact() if fold else _stored() == self.count
+            exact = self._is_exact(stream.runs) if fold else _stored() == (stream.runs, 0)
             if fold:
                 _wait(_all_is_folded)
             after = self._cpu(pids)
@@ -121,7 +114,7 @@ class Bench:
             if cpu_seconds(*pids) - before < RESTING_SECONDS:
                 break
         for _ in range(5):
-            self._send(gate, [[b"[]"] for _ in self.senders])
+            self._send(gate, [[b"[]"] for _ in self.ended.senders])
 
     def _cpu(self, pids: dict[str, list[int]]) -> dict[str, float]:
         used = {name: cpu_seconds(*found) for name, found in pids.items()}
@@ -143,7 +136,7 @@ class Bench:
             client.close()
 
         threads = [
-            threading.Thread(target=send, args=pair) for pair in zip(self.senders, bodies, strict=True)
+            threading.Thread(target=send, args=pair) for pair in zip(self.ended.senders, bodies, strict=True)
         ]
         for thread in threads:
             thread.start()
@@ -152,7 +145,7 @@ class Bench:
         if failed:
             raise SystemExit(f"the gate refused: {failed[0]}")
 
-    def _is_exact(self) -> bool:
+    def _is_exact(self, runs: int) -> bool:
         """Compare the overview's roll-ups and tail with a plain count, right now."""
         from django.db import connection
 
@@ -178,7 +171,7 @@ class Bench:
             cursor.execute(COUNTED, [window.start, window.end])
             counted = cursor.fetchone()
         shown = (now.runs, now.completed, now.stopped, now.looped, now.cost, now.duplicates)
-        return overview.as_of.exact and shown == counted and counted[0] == self.count
+        return overview.as_of.exact and shown == counted and _stored() == (runs, 0)
 
     def export(self, batch: int) -> list[bytes]:
         """Return the stored rows as COPY's own batches, detail as json, which jsonb reads as well."""
@@ -222,44 +215,25 @@ class Bench:
             return time.perf_counter() - began
 
 
-def _make_senders(events: int, clients: int, tenants: int, now: datetime) -> list[Sender]:
-    import msgspec
-
-    from guardops.tenants.actors import SYSTEM
-    from guardops.tenants.choices import Scope
-    from guardops.tenants.keys import create_key
-    from guardops.tenants.organisations import create_organisation, create_tenant
-    from tests.benchmarks.run_events import make_events
-
-    organisation = create_organisation(slug="bench", name="Bench", actor=SYSTEM)
-    keys = [
-        create_key(
-            organisation=organisation,
-            tenants=[create_tenant(organisation=organisation, slug=f"bench-{n}", name="Bench", actor=SYSTEM)],
-            name="bench",
-            scopes=[Scope.EVENTS_WRITE],
-            actor=SYSTEM,
-            now=now,
-        )[1]
-        for n in range(tenants)
-    ]
-    encoded = list(map(msgspec.json.encode, make_events(events, now)))
-    return [Sender(keys[n % tenants], encoded[n::clients]) for n in range(clients)]
-
-
 def _empty() -> None:
-    from django.apps import apps
     from django.db import connection
 
-    tables = ", ".join(model._meta.db_table for model in apps.get_app_config("runs").get_models())
+    from runs import models
+
+    written = (
+        *(models.Run, models.RunSource, models.ExternalRun, models.TaskCompletion, models.LiveRun),
+        *(models.IngestSpan, models.FoldState, models.Rollup, models.Histogram, models.SourceDay),
+    )
+    tables = ", ".join(model._meta.db_table for model in written)
     with connection.cursor() as cursor:
         cursor.execute(f"TRUNCATE {tables}")
 
 
-def _stored() -> int:
-    from runs.models import Run
+def _stored() -> tuple[int, int]:
+    """Return how many runs ended, and how many live."""
+    from runs.models import LiveRun, Run
 
-    return Run.objects.count()
+    return Run.objects.count(), LiveRun.objects.count()
 
 
 def _fold_runs() -> bool:
@@ -316,6 +290,29 @@ def measure(bench: Bench, batch: int, rounds: int, say: Callable[[str], None]) -
     return {name: round(statistics.median(values), 3) for name, values in found.items()} | {"exact": exact}
 
 
+def measure_mixed(bench: Bench, batch: int, rounds: int, say: Callable[[str], None]) -> dict[str, object]:
+    """Return the median rates of both streams, each round's own beside each other, and of their ratios."""
+    mixed = mix(bench.ended)
+    found: dict[str, list[float]] = {}
+    exact = True
+    for place in range(rounds):
+        rates = {}
+        for name, stream in (("ended", bench.ended), ("mixed", mixed)):
+            posted = bench.post(batch, fold=True, stream=stream)
+            exact &= posted.exact
+            events = sum(len(sender.events) for sender in stream.senders)
+            rates[name] = events / posted.seconds
+            found.setdefault(f"{name}_events_per_s", []).append(rates[name])
+            used = sum(posted.cpu.values()) / events * 1e6
+            found.setdefault(f"cpu_us_per_{name}_event", []).append(used)
+        found.setdefault("mixed", []).append(rates["mixed"] / rates["ended"])
+        say(
+            f"mixed, round {place + 1} of {rounds}: {rates['mixed']:,.0f} events/s,"
+            f" ended runs alone {rates['ended']:,.0f}, ratio {found['mixed'][-1]:.2f}"
+        )
+    return {name: round(statistics.median(values), 3) for name, values in found.items()} | {"exact": exact}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -327,6 +324,7 @@ def main() -> None:
     parser.add_argument("--gates", type=int, default=os.cpu_count() or 1, help="gate processes; one a core")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="20,000 events, one round")
+    parser.add_argument("--mixed", action="store_true", help="starts and heartbeats too, instead of COPY")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     options = parser.parse_args()
     events, rounds = (20_000, 1) if options.quick else (options.events, options.rounds)
@@ -336,9 +334,9 @@ def main() -> None:
         bench = Bench(
             url, events=events, clients=options.clients, tenants=options.tenants, gates=options.gates
         )
-        size = sum(len(event) for sender in bench.senders for event in sender.events) / events
+        size = sum(len(event) for sender in bench.ended.senders for event in sender.events) / events
         say(f"{size:,.0f} bytes an event")
-        figures = measure(bench, options.batch, rounds, say)
+        figures = (measure_mixed if options.mixed else measure)(bench, options.batch, rounds, say)
     if options.json:
         print(
             json.dumps(

@@ -1,9 +1,9 @@
-"""Ended runs for benchmarks: the shared recordings played through the guard, or others of their shape."""
+"""Events for benchmarks: the shared recordings played through the guard, or others of their shape."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import cycle, islice
@@ -11,7 +11,7 @@ from itertools import cycle, islice
 import msgspec
 
 from guardops.guard import events
-from guardops.guard.events import RunEnded
+from guardops.guard.events import Event, RunEnded, RunHeartbeat, RunStarted
 from guardops.guard.ids import uuid7
 from guardops.guard.policy import Policy
 from runs.partitions import unix_ms
@@ -23,6 +23,7 @@ from tests.plugin import SHARED
 RECORDED = SHARED / "data" / "runs.jsonl.gz"
 PATTERNS = 4_000
 WINDOW = timedelta(hours=1)
+_MICRO = Decimal("0.000001")
 
 
 def make_events(count: int, until: datetime, seed: int = 1) -> Iterator[RunEnded]:
@@ -41,6 +42,44 @@ def make_events(count: int, until: datetime, seed: int = 1) -> Iterator[RunEnded
             started_at=started_at,
             ended_at=ended_at,
         )
+
+
+def interleave(runs: Sequence[RunEnded], lag: int) -> Iterator[Event]:
+    """Give the start, three heartbeats and the end of each run, ``lag`` other runs between two of them.
+
+    So four times ``lag`` runs live at one time, as on a server whose senders have so many under way.
+    """
+    for place in range(len(runs) + 4 * lag):
+        for stage in range(5):
+            if 0 <= place - stage * lag < len(runs):
+                yield _event_of(runs[place - stage * lag], stage)
+
+
+def _event_of(run: RunEnded, stage: int) -> Event:
+    """Return the run's start (0), one of its heartbeats (1 to 3) or its end (4)."""
+    if stage == 4:
+        return run
+    if stage == 0:
+        return RunStarted(
+            run_id=run.run_id,
+            root_task_id=run.root_task_id,
+            job_type=run.job_type,
+            agent=run.agent,
+            release=run.release,
+            started_at=run.started_at,
+            limits=run.limits,
+            guard=run.guard,
+        )
+    return RunHeartbeat(
+        run_id=run.run_id,
+        seq=stage,
+        at=run.started_at + (run.ended_at - run.started_at) * stage / 4,
+        steps=run.steps * stage // 4,
+        turns=run.turns * stage // 4,
+        cost=(run.cost * stage / 4).quantize(_MICRO),
+        pressure={name: round(stage / (4 + place), 3) for place, name in enumerate(run.limits)},
+        sources=run.sources[:5],
+    )
 
 
 def _recorded(until: datetime) -> Iterator[RunEnded]:
