@@ -131,7 +131,7 @@ def sweep(now: datetime, *, max_rows: int = MAX_ROWS) -> int:
     """Delete rows that need not be kept any longer, and the oldest beyond ``max_rows``; return how many."""
     oldest = Throttle.objects.order_by("-kept_until").values_list("kept_until", flat=True)
     beyond = oldest[max_rows : max_rows + 1]
-    due = Throttle.objects.filter(kept_until__lte=max(now, *beyond))
+    due = Throttle.objects.filter(kept_until__lte=max([now, *beyond]))
     with transaction.atomic():
         # Not waited for: a row that somebody holds is in use.
         locked = due.order_by("kept_until").select_for_update(skip_locked=True)
