@@ -102,10 +102,18 @@ class Reporter:
         """Report a run that is over. It outlives this process from here on."""
         self._runs.pop(key, None)
         self._heartbeats.pop(key, None)
-        if len(event.attributes) < _MAX_ATTRIBUTES and (dropped := dict(self._spool.dropped)):
-            told = ", ".join(f"{count} {_RANK_NAMES[rank]}" for rank, count in sorted(dropped.items()))
-            event = msgspec.structs.replace(event, attributes={**event.attributes, "spool_dropped": told})
+        if self._spool.dropped and len(event.attributes) < _MAX_ATTRIBUTES:
+            event = msgspec.structs.replace(
+                event, attributes={**event.attributes, "spool_dropped": self._dropped()}
+            )
         self._keep(ENDED, event)
+
+    def _dropped(self) -> str:
+        """Say what was dropped, in every event until one is told when nothing else waits."""
+        counts = sorted(self._spool.dropped.items())
+        if not self._spool.waiting:
+            self._spool.dropped.clear()
+        return ", ".join(f"{count} {_RANK_NAMES[rank]}" for rank, count in counts)
 
     def refused(self, event: WorkRefused) -> None:
         """Report delegated work that was not taken on."""

@@ -118,7 +118,7 @@ class Spool:
     ) -> None:
         self.folder = folder
         self.dropped: Counter[int] = Counter()
-        """How many records of each rank there was no room for since everything was last delivered."""
+        """How many records of each rank there was no room for; whoever tells of them clears it."""
         self._max_bytes = max_bytes
         self._max_memory_bytes = max_memory_bytes
         self._segment_bytes = max(1, min(MAX_SEGMENT_BYTES, max_bytes // _LEAST_SEGMENTS))
@@ -271,8 +271,6 @@ class Spool:
                 with suppress(ValueError):  # it may have been dropped, or written, meanwhile
                     self._memory.remove(item)
                     self._memory_bytes -= len(item[1])
-            if not self._waits():
-                self.dropped.clear()
 
     def _put_away(self, segment: Segment) -> None:
         if not segment.corrupt:
@@ -288,10 +286,7 @@ class Spool:
     def waiting(self) -> bool:
         """Whether anything is still to be sent."""
         with self._lock:
-            return self._waits()
-
-    def _waits(self) -> bool:
-        return bool(self._sealed or self._memory or any(opened.count for opened in self._open.values()))
+            return bool(self._sealed or self._memory or any(opened.count for opened in self._open.values()))
 
     def sync(self) -> None:
         """Put what was appended on the disk itself. Waits for the disk, without keeping others waiting."""
