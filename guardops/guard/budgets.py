@@ -10,6 +10,8 @@ from __future__ import annotations
 from guardops.guard.policy import Limits
 from guardops.guard.reasons import Reason
 
+KINDS = ("steps", "turns", "tokens", "cost", "retries", "descendants", "children")
+
 
 class Budget:
     """One kind of spending of one run, or of a whole root where runs share it."""
@@ -53,6 +55,13 @@ class Budget:
         return self.settled >= self.limit or (self.parent is not None and self.parent.spent)
 
     @property
+    def share(self) -> float | None:
+        """The share that is spent or set aside, at the nearer limit; None where nothing is allowed."""
+        own = (self.settled + self.reserved) / self.limit if self.limit else None
+        above = self.parent.share if self.parent is not None else None
+        return max((share for share in (own, above) if share is not None), default=None)
+
+    @property
     def left(self) -> int:
         """What can still be reserved."""
         own = max(0, self.limit - self.settled - self.reserved)
@@ -62,7 +71,7 @@ class Budget:
 class Budgets:
     """All budgets of one run; a child's lie within its parent's and never reset them."""
 
-    __slots__ = ("children", "cost", "descendants", "retries", "steps", "tokens", "turns")
+    __slots__ = ("by_kind", "children", "cost", "descendants", "retries", "steps", "tokens", "turns")
 
     steps: Budget
     turns: Budget
@@ -80,6 +89,7 @@ class Budgets:
         self.retries = Budget(limits.max_retries_run, parent.retries if parent else None)
         self.descendants = Budget(limits.descendants, parent.descendants if parent else None)
         self.children = Budget(limits.children, parent.children if parent else None)
+        self.by_kind: dict[str, Budget] = {kind: getattr(self, kind) for kind in KINDS}
 
     def spent_by_turns(self) -> Reason | None:
         """Return the reason why no further model turn can be paid for, if any."""

@@ -1,7 +1,8 @@
 """Run a file of guard cases: ``python -m guardops.guard.cases FILE``.
 
-A case is a policy, a list of calls and the first verdict other than ``continue`` that they must meet. Cases
-that kill and restart the process need a durable store; they are named and counted apart.
+A case is a policy, a list of calls and the first verdict other than ``continue`` that they must meet. One
+that kills or restarts the process is run with the default store in a temporary file: each start gets a store
+of its own, and what the process before it held counts as left by a dead one.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from guardops.guard.events import Action, Outcome
+from guardops.guard.ids import uuid7
 from guardops.guard.policy import Policy, PolicyError
 from guardops.guard.reasons import Reason
 from guardops.guard.session import Check, Guard, RunGuard, Verdict
+from guardops.guard.sqlite import SqliteStore
 from guardops.guard.state import Ticket
 
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
-_DURABLE = "@restart"
+RUN_ID = uuid7(int(STARTED_AT.timestamp() * 1_000), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +40,48 @@ class Result:
     outcome: Outcome | None = None
 
 
+class _Process:
+    """The process of a case's agent: what it forgets when it dies, and the file that it leaves, if any."""
+
+    def __init__(self, policy: Policy, path: Path | None) -> None:
+        self._policy = policy
+        self._path = path
+        self.run = self._start()
+
+    def restart(self) -> None:
+        """Kill the process and start it again."""
+        self.die()
+        self.run = self._start()
+
+    def die(self) -> None:
+        """Let go of the file as a killed process does, with everything left as it is."""
+        if self._store is not None:
+            self._store.close()
+
+    def _start(self) -> RunGuard:
+        self._store = SqliteStore(self._path) if self._path else None
+        guard = Guard(self._policy, store=self._store, jitter=lambda: 0.0, now=lambda: STARTED_AT)
+        return guard.run(job_type="case", run_id=RUN_ID, started_at=STARTED_AT, clock=lambda: 0.0)
+
+
 @dataclass(slots=True)
 class _Replay:
-    """A case under way: the run, and the time, which stands still where a call names none."""
+    """A case under way: the process, and the time, which stands still where a call names none."""
 
-    run: RunGuard
+    process: _Process
     at: float = 0.0
     turn: int = 1
     tickets: dict[int, Ticket] = field(default_factory=dict)
+
+    @property
+    def run(self) -> RunGuard:
+        """The run, as the process that lives now knows it."""
+        return self.process.run
+
+    def crash(self) -> None:
+        """Kill the process with all that it has in flight, and start it again."""
+        self.tickets.clear()
+        self.process.restart()
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -53,27 +91,38 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 def needs_durable_store(case: Mapping[str, Any]) -> bool:
     """Say whether a case restarts or kills the process."""
-    return any(call["tool"] == _DURABLE or call.get("crash") for call in case["calls"])
+    return any(call["tool"] == "@restart" or call.get("crash") for call in case["calls"])
 
 
-def run_case(case: Mapping[str, Any]) -> Result:
+def run_case(case: Mapping[str, Any], *, durable: bool | None = None) -> Result:
     """Put a case's calls through the guard until a verdict other than ``continue``.
 
-    A policy that must not be run meets ``invalid_policy`` before the first call.
+    With ``durable`` the run is kept in a temporary file; by default it is where the case needs that. A policy
+    that must not be run meets ``invalid_policy`` before the first call.
     """
     try:
         policy = Policy.from_mapping(case["policy"])
     except PolicyError as error:
         return Result(error.code, 0)
-    guard = Guard(policy, jitter=lambda: 0.0, now=lambda: STARTED_AT)
-    run = guard.run(job_type="case", started_at=STARTED_AT, clock=lambda: 0.0)
-    replay = _Replay(run)
+    if not (needs_durable_store(case) if durable is None else durable):
+        return _play(case, _Process(policy, None))
+    with TemporaryDirectory(prefix="guard-case-") as folder:
+        process = _Process(policy, Path(folder) / "guard.db")
+        try:
+            return _play(case, process)
+        finally:
+            process.die()
+
+
+def _play(case: Mapping[str, Any], process: _Process) -> Result:
+    replay = _Replay(process)
     for group in _groups(case["calls"]):
         found = _run_group(replay, group)
         if found is not None:
             break
     else:
         found = Result("continue", len(case["calls"]))
+    run = process.run
     if run.counts.faults:
         raise RuntimeError(f"the guard itself failed: {', '.join(run.counts.faults)}")
     return replace(found, outcome=run.end(Outcome.COMPLETED, at=replay.at).outcome)
@@ -97,20 +146,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="guardops.guard.cases", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     cases = [case for path in parser.parse_args(arguments).files for case in load(path)]
-    durable = [case["id"] for case in cases if needs_durable_store(case)]
     differing = 0
     for case in cases:
-        if case["id"] in durable:
-            continue
         wrong = _judged(case)
         if wrong:
             differing += 1
             print(f"{case['id']}: {wrong} ({case['description']})")
-    if durable:
-        print(f"need a durable store: {', '.join(durable)}")
-    as_expected = len(cases) - len(durable) - differing
-    apart = f", {len(durable)} need a durable store" if durable else ""
-    print(f"{as_expected} of {len(cases)} cases as expected{apart}")
+    print(f"{len(cases) - differing} of {len(cases)} cases as expected")
     return 1 if differing else 0
 
 
@@ -147,6 +189,9 @@ def _run_group(replay: _Replay, group: Sequence[tuple[int, Mapping[str, Any]]]) 
         ticket = replay.tickets.pop(index, None)
         if ticket is None:
             continue
+        if call.get("crash"):
+            replay.crash()
+            break
         verdict = replay.run.observe(
             ticket,
             result=call.get("result"),
@@ -182,6 +227,8 @@ def _pseudo(replay: _Replay, index: int, call: Mapping[str, Any]) -> Result | No
             verdict = run.turn(tokens_out=args.get("tokens", 0), cost=args.get("cost", 0), at=replay.at)
             if verdict.action is not Action.CONTINUE:
                 return Result(_name(verdict), index, "post")
+        case "@restart":
+            replay.crash()
         case "@state":
             run.state_changed(args.get("version"))
         case "@approve":

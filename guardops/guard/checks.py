@@ -34,7 +34,7 @@ def without_fingerprint(run: RunState, call: Call) -> Trip | None:
 
 def out_of_time(run: RunState, at: float) -> Trip | None:
     """Return the time limit that has passed at ``at`` seconds since the run's start, if any."""
-    if at >= run.limits.max_seconds:
+    if at + run.carried_seconds >= run.limits.max_seconds:
         return Trip(Reason.WALL_CLOCK)
     if run.deadline is not None and at >= run.deadline:
         return Trip(Reason.DEADLINE)
@@ -44,6 +44,8 @@ def out_of_time(run: RunState, at: float) -> Trip | None:
 def _forbidden(run: RunState, call: Call) -> Trip | None:
     if call.spec.forbidden:
         return Trip(Reason.FORBIDDEN_TOOL)
+    if run.root.quarantined and (found := run.root.quarantined & call.visit.domains):
+        return Trip(Reason.BLOCKED_SOURCE, detail=min(found))
     if run.policy.blocked:
         block = sources.blocked_by(run.policy.blocked, call.tool, call.visit.hosts, run.sources)
         if block is not None:
@@ -80,6 +82,8 @@ def _not_again(run: RunState, call: Call) -> Trip | None:
         return Trip(Reason.DUPLICATE_IN_FLIGHT)
     if not spec.writes:
         return None
+    if row.fingerprint in run.root.in_flight:  # by another run of the root
+        return Trip(Reason.DUPLICATE_IN_FLIGHT)
     if not spec.idempotent and (row.uncertain or row.fingerprint in run.root.uncertain):
         return Trip(Reason.UNCERTAIN_WRITE)
     if spec.side_effect is SideEffect.SIDE_EFFECT and (row.done or row.fingerprint in run.root.done):

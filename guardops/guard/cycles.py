@@ -31,6 +31,11 @@ class CycleDetector:
         """Forget what was seen."""
         self._entries.clear()
 
+    @property
+    def entries(self) -> list[Entry]:
+        """What the detector has in view, oldest first."""
+        return list(self._entries)
+
     def period(self) -> int:
         """Return the shortest period of 2 or more that the newest calls repeat often enough, or 0."""
         entries = self._entries

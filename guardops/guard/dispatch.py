@@ -13,6 +13,9 @@ from guardops.guard.sources import NO_VISIT, visit_of
 from guardops.guard.state import Batch, BatchId, Call, Note, RunState, Ticket
 from guardops.guard.texts import encodable
 
+MAX_EDGES = 32
+"""Newest hand-overs that are remembered; a ping-pong shows in eight."""
+
 
 def prepare(
     run: RunState,
@@ -54,13 +57,14 @@ def dispatch(run: RunState, call: Call, number: int) -> Ticket:
     budgets.steps.reserve()
     if row.last is Last.RETRYABLE:
         budgets.retries.spend()
-    if spec.approval and run.root.approvals.get(row.fingerprint):
-        run.root.approvals[row.fingerprint] -= 1
+    if spec.approval:
+        run.root.use_approval(row.fingerprint)
     if spec.kind is not Kind.CALL:
         budgets.descendants.spend()
         budgets.children.reserve()
     if spec.kind is Kind.DELEGATE:
         run.edges.append(row.fingerprint)
+        del run.edges[:-MAX_EDGES]
     if spec.poll is not None:
         row.first_poll_at = row.first_poll_at if row.polls else call.at
         row.polls += 1
@@ -72,6 +76,7 @@ def dispatch(run: RunState, call: Call, number: int) -> Ticket:
         run.batches.setdefault(call.batch, Batch()).outstanding += 1
     ticket = Ticket(number, call.tool, spec, row, call.identity.canonical, call.visit, call.batch)
     if spec.writes:
+        run.root.begin_write(row.fingerprint, run.run_id)
         key = f"{run.root.root_task_id}|{row.fingerprint}"
         ticket.idempotency_key = sha256(key.encode()).hexdigest()
     return ticket
@@ -82,6 +87,8 @@ def release(run: RunState, ticket: Ticket) -> None:
     run.budgets.steps.settle(1, 1)
     if ticket.spec.kind is not Kind.CALL:
         run.budgets.children.settle(1, 0)
+    if ticket.spec.writes:
+        run.root.end_write(ticket.row.fingerprint)
     if ticket.row.in_flight == ticket.number:
         ticket.row.in_flight = 0
 

@@ -1,30 +1,35 @@
 """A guarded run: one question before every tool call, one after every result, one before every model call.
 
-Deterministic and synchronous: one lock a root, no I/O inside, time and jitter handed in. Any thread may call.
-Times are seconds since the run's start.
+Deterministic and synchronous: one lock a root, time and jitter handed in, and no I/O but the store's commit
+of every answer. Any thread may call, and so may any coroutine. Times are seconds since the run's start.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from guardops.guard import checks, summary
+from guardops.guard import checks, summary, turns
 from guardops.guard.answers import CONTINUE, Check, Verdict
 from guardops.guard.dispatch import dispatch, prepare, release, unjudged
 from guardops.guard.events import Action, Answer, Mode, Outcome, RunEnded
 from guardops.guard.fingerprint import FingerprintError, fingerprint
+from guardops.guard.keeping import Keeper
 from guardops.guard.ladder import Ladder
 from guardops.guard.ledger import Last, Row
 from guardops.guard.observation import Report, observe
 from guardops.guard.policy import Policy, ToolSpec, micro_usd
+from guardops.guard.pressure import pressure_on
 from guardops.guard.reasons import Reason
 from guardops.guard.responder import Responder
+from guardops.guard.sqlite_root import Kept, SqliteRoot
 from guardops.guard.state import BatchId, Call, RunIdentity, RunState, Ticket, Trip, Wait
-from guardops.guard.stores import RootState, Store, join_root
+from guardops.guard.stores import RootState, Store
+from guardops.guard.texts import short_digest
 
 
 class TicketError(ValueError):
@@ -51,25 +56,29 @@ class RunGuard:
         self.policy = policy
         self._clock = clock
         self._jitter = jitter
-        root, budgets = join_root(store, who.root_task_id, policy.limits)
-        self.state = RunState(policy, root, budgets, deadline)
+        root = store.root(who.root_task_id, policy.limits)
         self.counts = summary.Counts()
-        self.ladder = Ladder(policy, root, str(who.run_id))
-        self._responder = Responder(self.state, self.counts, self.ladder)
         self._recent: deque[summary.RecentStep] = deque(maxlen=summary.MAX_STEPS)
-        self._lock = root.lock
-        self._in_flight: dict[int, Ticket] = {}
-        self._reserved = (0, 0)
-        self._admit(root, resumed=resumed)
+        self._keeper = Keeper(root, who, self.counts) if isinstance(root, SqliteRoot) else None
+        self._answer: AbstractContextManager[Any] = self._keeper.answer if self._keeper else root.lock
+        self._answer_to_write = self._keeper.answer_to_write if self._keeper else root.lock
+        with self._answer:
+            run_id = str(who.run_id)
+            self.state = RunState(run_id, policy, root, root.join(run_id, policy.limits), deadline)
+            self.ladder = Ladder(policy, root, run_id)
+            self._responder = Responder(self.state, self.counts, self.ladder)
+            self._admit(root, resumed=resumed)
 
     def _admit(self, root: RootState, *, resumed: bool) -> None:
         """A run that was stopped starts again only with a resume grant."""
-        with self._lock:
-            if str(self.who.run_id) in root.stopped_runs:
-                if not resumed:
-                    self.ladder.halt(0, Reason.REQUEUE_REFUSED.value)
-                else:
-                    root.halted = None
+        run_id = self.state.run_id
+        if not resumed and root.was_stopped(run_id):
+            self.ladder.stand_aside(0, Reason.REQUEUE_REFUSED)
+            return
+        if resumed:
+            root.resume(run_id)
+        if self._keeper is not None:
+            self._keeper.take_up(self.state, self.ladder, resumed=resumed)
 
     # -- before a tool call ------------------------------------------------------------------------------
 
@@ -89,16 +98,17 @@ class RunGuard:
         ``depth`` is the run's own depth in the tree of spawned agents. ``identity`` replaces the arguments in
         the fingerprint where a recorder has already reduced them to a digest.
         """
-        with self._lock:
-            moment = self._clock() if at is None else at
+        with self._answer_to_write if self.policy.tool(tool).writes else self._answer:
+            moment = self.state.last_at = self._clock() if at is None else at
             self.counts.proposed()
             stopped = self._responder.after_stop(batch)
             if stopped is not None:
                 return stopped
             try:
-                return self._check(tool, args, moment, batch, depth, identity)
+                answer = self._check(tool, args, moment, batch, depth, identity)
             except Exception as fault:
-                return self._check_after_fault(tool, fault, moment, batch)
+                answer = self._check_after_fault(tool, fault, moment, batch)
+            return answer if self._keeper is None else self._kept(answer, self._keeper.commit())
 
     def _check(
         self,
@@ -115,6 +125,8 @@ class RunGuard:
         except FingerprintError as error:
             refused = self._responder.refuse(Trip(Reason.TOOL_NO_PROGRESS), tool, batch, text=str(error))
             return refused or self._let_unjudged_pass(tool, spec, at, batch)
+        if self._keeper is not None:
+            self._keeper.touch(call.row)
         found = checks.pre_check(self.state, call)
         if spec.poll is None:
             self.counts.peak_repeats = max(self.counts.peak_repeats, call.row.streak + 1)
@@ -127,11 +139,28 @@ class RunGuard:
             return Check(Action.WAIT, not_before=found.not_before)
         return self._let_pass(call)
 
+    def _kept(self, answer: Check, kept: Kept) -> Check:
+        """Return an answer that could be committed; else a write may not run, since a crash would hide it."""
+        ticket = answer.ticket
+        if kept is Kept.TAKEN_OVER:
+            self.ladder.stand_aside(self.counts.tool_calls, Reason.REQUEUE_REFUSED)
+            refused: Check | None = Check(Action.HALT, Reason.REQUEUE_REFUSED)
+        elif kept is Kept.YES or ticket is None or not ticket.spec.writes:
+            return answer
+        else:
+            refused = self._responder.refuse(Trip(Reason.GUARD_ERROR), ticket.tool, ticket.batch)
+        if refused is None:
+            return answer
+        if ticket is not None:
+            del self.state.in_flight[ticket.number]
+            release(self.state, ticket)
+        return refused
+
     def _let_pass(self, call: Call) -> Check:
         number = self.counts.tool_calls
         if call.row.last is Last.RETRYABLE:
             self.counts.retries += 1
-        ticket = self._in_flight[number] = dispatch(self.state, call, number)
+        ticket = self.state.in_flight[number] = dispatch(self.state, call, number)
         return Check(Action.CONTINUE, ticket=ticket)
 
     def _check_after_fault(self, tool: str, fault: Exception, at: float, batch: BatchId | None) -> Check:
@@ -171,10 +200,13 @@ class RunGuard:
         own digest; ``redirects`` are the URLs the call was sent on to. Raises :class:`TicketError` for a
         ticket that isn't in flight.
         """
-        with self._lock:
-            moment = self._clock() if at is None else at
-            if self._in_flight.pop(ticket.number, None) is not ticket:
+        with self._answer:
+            moment = self.state.last_at = self._clock() if at is None else at
+            if self.state.in_flight.get(ticket.number) is not ticket:
                 raise TicketError(f"call {ticket.number} is not in flight")
+            del self.state.in_flight[ticket.number]
+            if self._keeper is not None and self.state.ledger.get(ticket.row.fingerprint) is ticket.row:
+                self._keeper.touch(ticket.row)
             release(self.state, ticket)
             self._responder.landed(ticket)
             report = Report(result, error, progressed, moment, digest, redirects)
@@ -201,23 +233,23 @@ class RunGuard:
 
     # -- around a model call -----------------------------------------------------------------------------
 
-    def reserve_turn(self, *, tokens: int = 0, cost: Decimal | float | str = 0) -> Verdict:
+    def reserve_turn(
+        self, *, tokens: int = 0, cost: Decimal | float | str = 0, at: float | None = None
+    ) -> Verdict:
         """Set aside what the next model call may take, and say whether it may be made.
 
         In the forced turn nothing is refused: its allowance lies on top of the limits.
         """
-        with self._lock:
-            budgets, amount = self.state.budgets, micro_usd(cost)
-            if self.ladder.standing is not None:
-                return self._responder.standing()
-            if trip := checks.no_further_turn(self.state, self._clock()):
+        amount = micro_usd(cost)
+        with self._answer:
+            moment = self.state.last_at = self._clock() if at is None else at
+            if (stopped := self._responder.before_turn()) is not None:
+                return stopped
+            if trip := turns.reserve(self.state, tokens, amount, moment):
                 return self._responder.answer_turn(trip)
-            if not budgets.tokens.reserve(tokens):
-                return self._responder.answer_turn(Trip(Reason.TOKEN_BUDGET))
-            if not budgets.cost.reserve(amount):
-                budgets.tokens.settle(tokens, 0)
-                return self._responder.answer_turn(Trip(Reason.COST_BUDGET))
-            self._reserved = (tokens, amount)
+            if self._keeper is not None and self._keeper.commit() is Kept.TAKEN_OVER:
+                self.ladder.stand_aside(self.counts.tool_calls, Reason.REQUEUE_REFUSED)
+                return self._responder.standing()
             return CONTINUE
 
     def turn(
@@ -236,25 +268,24 @@ class RunGuard:
         Without ``usage_known`` (a cancelled stream) it is settled at its reservation. One that ``answered``
         asks for no other, so a limit that is reached with it stops nothing.
         """
-        with self._lock:
-            budgets = self.state.budgets
-            tokens, amount = tokens_in + tokens_out, micro_usd(cost)
-            (held_tokens, held_amount), self._reserved = self._reserved, (0, 0)
-            if not usage_known:
-                tokens, amount = max(tokens, held_tokens), max(amount, held_amount)
-            self.counts.turn(tokens_in, tokens_out, tokens_cached, amount)
-            budgets.tokens.settle(held_tokens, tokens)
-            budgets.cost.settle(held_amount, amount)
-            budgets.turns.spend()
-            if self.ladder.standing is not None:
-                return self._responder.settle_turn()
-            trip = checks.no_further_turn(self.state, self._clock() if at is None else at)
+        amount, tokens = micro_usd(cost), (tokens_in, tokens_out, tokens_cached)
+        with self._answer:
+            moment = self.state.last_at = self._clock() if at is None else at
+            turns.settle(self.state, self.counts, tokens, amount, usage_known=usage_known)
+            if (stopped := self._responder.after_turn()) is not None:
+                return stopped
+            trip = checks.no_further_turn(self.state, moment)
             return self._responder.answer_turn(trip) if trip and not answered else CONTINUE
 
     def snapshot(self) -> bytes:
         """Return the ledger's newest rows (at most 1 KB of JSON), to be shown to the model before a call."""
-        with self._lock:
+        with self.state.root.lock:
             return self.state.ledger.snapshot()
+
+    def pressure(self, at: float | None = None) -> dict[str, float]:
+        """Return the share used of each limit of the run, by its name; 1 and more is used up."""
+        with self.state.root.lock:
+            return pressure_on(self.state, self.counts, self._clock() if at is None else at)
 
     # -- what the application and people say -------------------------------------------------------------
 
@@ -263,39 +294,42 @@ class RunGuard:
 
         The version that is already known is no change.
         """
-        with self._lock:
-            if version is None or version != self.state.evidence_label:
-                self.state.evidence_label = version
+        with self._answer:
+            label = None if version is None else short_digest(repr(version))
+            if label is None or label != self.state.evidence_label:
+                self.state.evidence_label = label
                 self.state.evidence += 1
 
     def approve(self, tool: str, args: Mapping[str, Any]) -> None:
         """Grant one use of one call: this tool with exactly these arguments."""
-        with self._lock:
+        with self._answer:
             self.state.root.approve(fingerprint(tool, args, self.policy.tool(tool)).digest)
 
     def reconcile(self, tool: str, args: Mapping[str, Any], *, happened: bool) -> None:
         """Say whether an uncertain write took effect; after that the ordinary rules apply to it again."""
-        with self._lock:
+        with self._answer:
             digest = fingerprint(tool, args, self.policy.tool(tool)).digest
             self.state.root.reconcile(digest, happened=happened)
             if row := self.state.ledger.get(digest):
                 row.reconcile(happened=happened)
+                if self._keeper is not None:
+                    self._keeper.touch(row)
 
     def stop(self, reason: Reason = Reason.OPERATOR_STOP) -> None:
         """Stop the whole root by a person's order: every later call of it is refused."""
-        with self._lock:
-            self.ladder.halt(self.counts.tool_calls, reason.value)
+        with self._answer:
+            self._responder.halt(reason.value)
 
     def report(self, reason: Reason) -> Verdict:
         """Answer a limit that the framework met by itself (``framework_limit``)."""
-        with self._lock:
+        with self._answer:
             return self._responder.answer_turn(Trip(reason))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what a parent or an earlier process knew: ``halt`` is the reason of the root's halt."""
-        with self._lock:
+        with self._answer:
             if (reason := state.get("halt")) is not None:
-                self.state.root.halted = str(reason)
+                self.state.root.halt(str(reason))
 
     def end(
         self,
@@ -310,19 +344,24 @@ class RunGuard:
         ``outcome`` and ``answer`` are the caller's view; a stop overrules them, so that a forced answer is
         never counted as completed. ``details`` are fields of the event that only the caller knows.
         """
-        with self._lock:
-            moment = self._clock() if at is None else at
-            for ticket in self._in_flight.values():
+        with self._answer:
+            moment = self.state.last_at = self._clock() if at is None else at
+            turns.charge_open(self.state, self.counts)
+            for ticket in self.state.in_flight.values():
                 if ticket.spec.writes:
+                    self.state.root.end_write(ticket.row.fingerprint)
                     self._mark_uncertain(ticket.row)
             record = summary.Record(
-                self.who, self.state, self.ladder, self.counts, self._recent, self._in_flight
+                self.who, self.state, self.ladder, self.counts, self._recent, self.state.in_flight
             )
-            return summary.run_ended(record, outcome, answer, self._wall(moment), details)
+            event = summary.run_ended(record, outcome, answer, self._wall(moment), details)
+            if self._keeper is not None:
+                self._keeper.end(stopped=self.ladder.stops)
+            return event
 
     def _mark_uncertain(self, row: Row) -> None:
         row.uncertain = True
-        self.state.root.uncertain.add(row.fingerprint)
+        self.state.root.mark_uncertain(row.fingerprint)
 
     def _wall(self, at: float) -> datetime:
         return self.who.started_at + timedelta(seconds=at)

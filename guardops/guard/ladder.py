@@ -128,7 +128,7 @@ class Ladder:
             return self.standing
         action = rung(reason, nudged=self.root.nudged, partial_ok=self.partial_ok)
         if action is Action.NUDGE:
-            self.root.nudged = True
+            self.root.nudge()
             self._note(action, reason.value, step)
         else:
             self._stand(action, reason.value, step)
@@ -139,14 +139,24 @@ class Ladder:
         if self.standing is not Action.HALT:
             self._stand(Action.HALT, self.reason or reason or "", step)
 
+    def stand_aside(self, step: int, reason: Reason) -> None:
+        """Halt this run alone: its root, and a run of the same id elsewhere, go on."""
+        self.standing, self.reason = Action.HALT, reason.value
+        self._note(Action.HALT, reason.value, step)
+
+    @property
+    def stops(self) -> bool:
+        """Whether the run stands where only a resume grant lets it start again."""
+        return self.standing in (Action.HALT, Action.ESCALATE)
+
     def _stand(self, action: Action, reason: str, step: int) -> None:
         self.standing, self.reason = action, reason
         self._note(action, reason, step)
         if action is Action.FORCE_ANSWER:
             return
-        self.root.stopped_runs.add(self.run_id)
-        if action is Action.HALT and self.root.halted is None:
-            self.root.halted = reason
+        self.root.stop_run(self.run_id)
+        if action is Action.HALT:
+            self.root.halt(reason)
 
     def _note(self, action: Action, reason: str, step: int) -> None:
         self.first_reason = self.first_reason or reason

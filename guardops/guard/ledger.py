@@ -40,7 +40,7 @@ _REFRESHED = frozenset({Last.OK, Last.EMPTY, Last.PERMANENT, Last.PRECONDITION})
 """Outcomes that a new state version makes void; back-off, auth and quota outlive it."""
 
 
-class Row(Struct):
+class Row(Struct, omit_defaults=True):
     """One fingerprint's history. Times are seconds since the run's start."""
 
     fingerprint: str

@@ -95,7 +95,7 @@ def record_failure(
         _set_retry_time(row, failure, at, run.limits.backoff, run.limits.max_retry_after, jitter)
     if spec.writes and not spec.idempotent and failure.error_class in OUTCOME_UNKNOWN:
         row.uncertain = True
-        run.root.uncertain.add(row.fingerprint)
+        run.root.mark_uncertain(row.fingerprint)
     transient = failure.error_class in RETRYABLE
     note = Note(
         tool=ticket.tool,
@@ -123,8 +123,11 @@ def record_result(run: RunState, ticket: Ticket, report: Report) -> Observation:
     run.successes += 1
     if spec.writes:
         run.writes += 1
+    if row.uncertain or row.fingerprint in run.root.uncertain:  # an idempotent write, done over
+        row.uncertain = False
+        run.root.reconcile(row.fingerprint, happened=True)
     if spec.side_effect is SideEffect.SIDE_EFFECT:
-        run.root.done.add(row.fingerprint)
+        run.root.mark_done(row.fingerprint)
     if spec.poll is not None and is_terminal(result, spec.poll):
         row.terminal = True
     missed = empty and not spec.writes and spec.kind is Kind.CALL

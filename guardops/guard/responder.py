@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from guardops.guard import ladder
 from guardops.guard.answers import CONTINUE, Check, Verdict
-from guardops.guard.events import Action
+from guardops.guard.events import Action, SourceKind
 from guardops.guard.ladder import Ladder
 from guardops.guard.reasons import Reason, known
 from guardops.guard.state import BatchId, Call, RunState, Ticket, Trip
@@ -44,7 +44,7 @@ class Responder:
         self._counts.refusals += 1
         sibling = batch is not None and batch == self._batch
         if halted is not None or (standing is Action.FORCE_ANSWER and not sibling):
-            self.ladder.halt(self._counts.tool_calls, halted)
+            self.halt(halted)
         return Check(self.ladder.standing or Action.HALT, known(self.ladder.reason) or Reason.OPERATOR_STOP)
 
     def refuse(
@@ -67,6 +67,8 @@ class Responder:
             self._batch = batch
             self._counts.refusals_told += 1
             action = self.ladder.refuse(reason, step, self._counts.refusals_told, again=again)
+            if action is Action.HALT:
+                self._quarantine()
             if action is self.ladder.standing:
                 reason = known(self.ladder.reason) or reason  # the refusal limit has its own
         message = text or ladder.message(reason, tool, trip.count, trip.detail)
@@ -87,13 +89,24 @@ class Responder:
         self._batch = None
         return self._climb(trip, "")
 
-    def settle_turn(self) -> Verdict:
+    def before_turn(self) -> Verdict | None:
+        """Return where a stopped run stands, or None where it may ask the model again."""
+        if self._run.root.halted is not None:
+            self.halt(self._run.root.halted)
+        return self.standing() if self.ladder.standing is not None else None
+
+    def after_turn(self) -> Verdict | None:
         """Count a model turn after a stop and return where the run stands: a forced answer takes one turn."""
         if self.ladder.standing is Action.FORCE_ANSWER:
             self._forced_turns += 1
             if self._forced_turns > _FORCED_TURNS:
-                self.ladder.halt(self._counts.tool_calls)
-        return self.standing()
+                self.halt()
+        return self.before_turn()
+
+    def halt(self, reason: str | None = None) -> None:
+        """Halt the run and its root, and quarantine the sources that led there."""
+        self.ladder.halt(self._counts.tool_calls, reason)
+        self._quarantine()
 
     def standing(self) -> Verdict:
         """Return where the run stands."""
@@ -105,8 +118,14 @@ class Responder:
         """Note that a call is no longer in flight."""
         self._leaders.discard(ticket.number)
 
+    def _quarantine(self) -> None:
+        proposed = self._counts.proposed_sources
+        self._run.root.quarantine(name for kind, name in proposed if kind is SourceKind.DOMAIN)
+
     def _climb(self, trip: Trip, tool: str) -> Verdict:
         action = self.ladder.climb(trip.reason, self._counts.tool_calls)
+        if action is Action.HALT:
+            self._quarantine()
         if action is Action.CONTINUE:
             return CONTINUE
         return Verdict(action, trip.reason, ladder.message(trip.reason, tool, trip.count, trip.detail))

@@ -12,23 +12,34 @@ from guardops.guard import domains
 from guardops.guard.events import Source, SourceKind
 from guardops.guard.policy import Block, BlockAction
 from guardops.guard.reasons import Reason
+from guardops.guard.texts import short_digest
 
 MAX_NAMED = 20
 
 
+class Page(Struct, frozen=True):
+    """One page of a listing. ``key`` and ``page`` are digests, since an address may hold a secret."""
+
+    listing: str
+    key: str
+    page: str
+
+
 class Visit(Struct, frozen=True):
-    """What one call touches: registrable domains, hosts, and listings with the page of each."""
+    """What one call touches: registrable domains, hosts, and pages of listings."""
 
     domains: set[str]
     hosts: set[str]
-    pages: list[tuple[str, object]]
+    pages: list[Page]
 
 
 NO_VISIT = Visit(set(), set(), [])
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
+    """How often a source was called, and how many bytes it delivered."""
+
     calls: int = 0
     size: int = 0
 
@@ -37,9 +48,10 @@ class _Tally:
 class SourceBook:
     """The run's count of every source. Peaks count what was proposed, so that refused calls show."""
 
-    domains: dict[str, _Tally] = field(default_factory=dict)
-    tools: dict[str, _Tally] = field(default_factory=dict)
-    listings: dict[str, set[object]] = field(default_factory=dict)
+    domains: dict[str, Tally] = field(default_factory=dict)
+    tools: dict[str, Tally] = field(default_factory=dict)
+    listings: dict[str, set[str]] = field(default_factory=dict)
+    """The pages read of each listing, both by digest."""
     peak_domain: int = 0
     peak_listing: int = 0
 
@@ -51,12 +63,12 @@ class SourceBook:
             self.peak_domain = max(self.peak_domain, calls + 1)
             if calls + 1 > domain_cap:
                 return Reason.SOURCE_CAP, name
-        for listing, page in visit.pages:
-            pages = self.listings.get(listing, set())
-            count = len(pages) if page in pages else len(pages) + 1
+        for page in visit.pages:
+            pages = self.listings.get(page.key, set())
+            count = len(pages) if page.page in pages else len(pages) + 1
             self.peak_listing = max(self.peak_listing, count)
             if count > listing_cap:
-                return Reason.LISTING_CAP, listing
+                return Reason.LISTING_CAP, page.listing
         return None
 
     def count(self, tool: str, visit: Visit) -> None:
@@ -64,8 +76,8 @@ class SourceBook:
         _tally(self.tools, tool).calls += 1
         for name in visit.domains:
             _tally(self.domains, name).calls += 1
-        for listing, page in visit.pages:
-            self.listings.setdefault(listing, set()).add(page)
+        for page in visit.pages:
+            self.listings.setdefault(page.key, set()).add(page.page)
 
     def add_bytes(self, tool: str, visit: Visit, size: int) -> None:
         """Add the size of a result to what its sources delivered."""
@@ -107,10 +119,10 @@ class SourceBook:
         ]
 
 
-def _tally(tallies: dict[str, _Tally], name: str) -> _Tally:
+def _tally(tallies: dict[str, Tally], name: str) -> Tally:
     found = tallies.get(name)
     if found is None:
-        found = tallies[name] = _Tally()
+        found = tallies[name] = Tally()
     return found
 
 
@@ -121,14 +133,15 @@ def visit_of(args: Mapping[str, Any]) -> Visit:
         return NO_VISIT
     names: set[str] = set()
     hosts: set[str] = set()
-    pages: list[tuple[str, object]] = []
+    pages: list[Page] = []
     beside = [(key, str(args[key])) for key in args.keys() & domains.PAGE_KEYS]
     for url in urls:
         place = domains.place_of(url)
         if place is not None:
             hosts.add(place.host)
             names.add(place.source)
-            pages.append((place.listing, (place.page, *sorted(beside))))
+            page = repr((place.page, *sorted(beside)))
+            pages.append(Page(place.listing, short_digest(place.listing), short_digest(page)))
     return Visit(names, hosts, pages)
 
 

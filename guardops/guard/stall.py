@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
 
-class StallCounter:
+
+class StallCounter(Struct):
     """Steps in a row without progress; a parallel batch is one step."""
 
-    __slots__ = ("count", "peak")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.peak = 0
+    count: int = 0
+    peak: int = 0
 
     def note(self, *, productive: bool) -> None:
         """Count one step."""
@@ -22,33 +21,31 @@ class StallCounter:
         return self.count > 0 and self.count >= limit
 
 
-class ErrorStreak:
+class ErrorStreak(Struct):
     """Distinct calls of one tool in a row that ended in one class of error."""
 
-    __slots__ = ("_key", "_seen", "count", "peak")
-
-    def __init__(self) -> None:
-        self._key: tuple[str, str] | None = None
-        self._seen: set[str] = set()
-        self.count = 0
-        self.peak = 0
+    count: int = 0
+    peak: int = 0
+    key: tuple[str, str] | None = None
+    """The tool and the class."""
+    seen: set[str] = set()
 
     def note(self, tool: str, error_class: str, fingerprints: list[str]) -> None:
         """Count one step whose calls failed; another tool or class starts a new streak."""
-        if self._key != (tool, error_class):
-            self._key = (tool, error_class)
-            self._seen.clear()
+        if self.key != (tool, error_class):
+            self.key = (tool, error_class)
+            self.seen.clear()
             self.count = 0
-        if not self._seen.issuperset(fingerprints):
+        if not self.seen.issuperset(fingerprints):
             self.count += 1
-            self._seen.update(fingerprints)
+            self.seen.update(fingerprints)
         self.peak = max(self.peak, self.count)
 
     def clear(self) -> None:
         """A call succeeded, or the application saw progress."""
-        if self._key is not None:
-            self._key = None
-            self._seen.clear()
+        if self.key is not None:
+            self.key = None
+            self.seen.clear()
             self.count = 0
 
     def reached(self, limit: int) -> bool:

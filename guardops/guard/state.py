@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
@@ -78,6 +78,13 @@ class Ticket(Struct):
     """For a write: equal for equal calls of one root, to pass on to the service."""
 
 
+class OpenTurn(Struct, frozen=True):
+    """A model turn that was reserved and has not been settled; ``cost`` is in micro-USD."""
+
+    tokens: int
+    cost: int
+
+
 class Note(Struct):
     """How one executed call ended, as the post-check sees it."""
 
@@ -108,17 +115,22 @@ class RunState:
     __slots__ = (
         "batches",
         "budgets",
+        "carried_seconds",
         "cycle",
         "deadline",
         "edges",
         "evidence",
         "evidence_label",
         "hops",
+        "in_flight",
+        "last_at",
         "ledger",
         "limits",
         "novelty",
+        "open_turns",
         "policy",
         "root",
+        "run_id",
         "sources",
         "stall",
         "streak",
@@ -126,8 +138,11 @@ class RunState:
         "writes",
     )
 
-    def __init__(self, policy: Policy, root: RootState, budgets: Budgets, deadline: float | None) -> None:
+    def __init__(
+        self, run_id: str, policy: Policy, root: RootState, budgets: Budgets, deadline: float | None
+    ) -> None:
         limits: Limits = policy.limits
+        self.run_id = run_id
         self.policy = policy
         self.limits = limits
         self.root = root
@@ -141,11 +156,17 @@ class RunState:
         self.streak = ErrorStreak()
         self.novelty: set[str] = set()
         self.evidence = 0
-        self.evidence_label: Any = None
+        self.evidence_label: str | None = None
         self.writes = 0
         self.successes = 0
         self.edges: list[str] = []
         self.batches: dict[BatchId, Batch] = {}
+        self.in_flight: dict[int, Ticket] = {}
+        self.open_turns: deque[OpenTurn] = deque()
+        self.last_at = 0.0
+        """The last sign of life, in seconds since the run's start."""
+        self.carried_seconds = 0.0
+        """What the run had already taken when an earlier process of it died."""
 
     def version_for(self, spec: ToolSpec) -> int:
         """Return the state version that a tool's calls are judged in: a write refreshes reads only."""

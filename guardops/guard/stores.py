@@ -1,28 +1,64 @@
 """Where the state that outlives one run is kept: what all runs of a root share.
 
-:class:`MemoryStore` keeps it for the life of the process.
+:class:`MemoryStore` keeps it for the life of the process, :class:`guardops.guard.sqlite.SqliteStore` in a
+file that outlives it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from threading import Lock, RLock
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from msgspec import Struct
 
 from guardops.guard.budgets import Budgets
 from guardops.guard.policy import Limits
+
+
+class StoreError(Exception):
+    """A store could not read or keep what it was asked to; ``code`` says why, in one word of its own."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Left(Struct):
+    """What an earlier process left of a run, packed. ``same_run``: of this very run, not another attempt."""
+
+    memory: bytes
+    rows: list[bytes]
+    same_run: bool
+
+
+class Mark(StrEnum):
+    """What is remembered of a root, each kind by name: a fingerprint, a source, or nothing."""
+
+    DONE = "done"
+    UNCERTAIN = "uncertain"
+    IN_FLIGHT = "in_flight"
+    APPROVED = "approved"
+    QUARANTINED = "quarantined"
+    NUDGED = "nudged"
+    HALTED = "halted"
 
 
 @dataclass(slots=True, eq=False)
 class RootState:
     """What the runs of one root task share. Hold ``lock`` while reading or writing it."""
 
+    durable: ClassVar[bool] = False
+    """Whether the state outlives the process; see :class:`guardops.guard.sqlite_root.SqliteRoot`."""
+
     root_task_id: str
     budgets: Budgets
     lock: RLock = field(default_factory=RLock)
-    joined: bool = False
-    """Whether a run has taken these budgets as its own; later runs spend within them."""
+    first_run: str | None = None
+    """The run that has taken these budgets as its own; other runs spend within them."""
     nudged: bool = False
     halted: str | None = None
     """The reason of the halt after which every call of this root is refused."""
@@ -32,18 +68,95 @@ class RootState:
     """Fingerprints of side effects that have happened."""
     uncertain: set[str] = field(default_factory=set)
     """Fingerprints of writes of which nobody knows whether they happened."""
+    in_flight: dict[str, str] = field(default_factory=dict)
+    """Fingerprints of writes that are under way, with the run that makes each."""
     approvals: dict[str, int] = field(default_factory=dict)
     """Uses left of approvals, by fingerprint."""
+    quarantined: set[str] = field(default_factory=set)
+    """Registrable domains that led to a halt."""
 
-    def approve(self, fingerprint: str) -> None:
-        """Add one use of an approval."""
-        self.approvals[fingerprint] = self.approvals.get(fingerprint, 0) + 1
+    def join(self, run_id: str, limits: Limits) -> Budgets:
+        """Return a run's budgets: the root's own for its first run, within them for every other."""
+        if self.first_run is None:
+            self.first_run = run_id
+        if self.first_run == run_id:
+            return self.budgets
+        return Budgets(limits, self.budgets)
+
+    def nudge(self) -> None:
+        """Use up the root's one nudge."""
+        self.nudged = True
+        self._changed(Mark.NUDGED, "", 1)
+
+    def halt(self, reason: str) -> None:
+        """Halt the root; the first reason stays."""
+        if self.halted is None:
+            self.halted = reason
+            self._changed(Mark.HALTED, "", reason)
+
+    def stop_run(self, run_id: str) -> None:
+        """Note that a run was stopped, so that its id is not started again without a grant."""
+        self.stopped_runs.add(run_id)
+
+    def was_stopped(self, run_id: str) -> bool:
+        """Say whether a run of this id was stopped."""
+        return run_id in self.stopped_runs
+
+    def resume(self, run_id: str) -> None:
+        """Use a resume grant: the root may go on, and so may this run."""
+        self.stopped_runs.discard(run_id)
+        if self.halted is not None:
+            self.halted = None
+            self._changed(Mark.HALTED, "", None)
+
+    def begin_write(self, fingerprint: str, run_id: str) -> None:
+        """Note that a write is under way."""
+        self.in_flight[fingerprint] = run_id
+        self._changed(Mark.IN_FLIGHT, fingerprint, run_id)
+
+    def end_write(self, fingerprint: str) -> None:
+        """Note that a write is no longer under way."""
+        if self.in_flight.pop(fingerprint, None) is not None:
+            self._changed(Mark.IN_FLIGHT, fingerprint, None)
+
+    def mark_done(self, fingerprint: str) -> None:
+        """Note a side effect that has happened."""
+        self.done.add(fingerprint)
+        self._changed(Mark.DONE, fingerprint, 1)
+
+    def mark_uncertain(self, fingerprint: str) -> None:
+        """Note a write of which nobody knows whether it happened."""
+        self.uncertain.add(fingerprint)
+        self._changed(Mark.UNCERTAIN, fingerprint, 1)
 
     def reconcile(self, fingerprint: str, *, happened: bool) -> None:
         """Note what became of an uncertain write."""
         self.uncertain.discard(fingerprint)
+        self._changed(Mark.UNCERTAIN, fingerprint, None)
         if happened:
-            self.done.add(fingerprint)
+            self.mark_done(fingerprint)
+
+    def approve(self, fingerprint: str) -> None:
+        """Add one use of an approval."""
+        self._approvals_left(fingerprint, self.approvals.get(fingerprint, 0) + 1)
+
+    def use_approval(self, fingerprint: str) -> None:
+        """Take one use of an approval away, where there is one."""
+        if uses := self.approvals.get(fingerprint):
+            self._approvals_left(fingerprint, uses - 1)
+
+    def quarantine(self, domains: Iterable[str]) -> None:
+        """Refuse these registrable domains to every run of the root."""
+        for domain in domains:
+            self.quarantined.add(domain)
+            self._changed(Mark.QUARANTINED, domain, 1)
+
+    def _approvals_left(self, fingerprint: str, uses: int) -> None:
+        self.approvals[fingerprint] = uses
+        self._changed(Mark.APPROVED, fingerprint, uses or None)
+
+    def _changed(self, kind: Mark, name: str, value: str | int | None) -> None:
+        """Take note of a change that must outlive the process; None takes the mark away."""
 
 
 class Store(Protocol):
@@ -73,13 +186,3 @@ class MemoryStore:
             else:
                 self._roots.move_to_end(root_task_id)
             return state
-
-
-def join_root(store: Store, root_task_id: str, limits: Limits) -> tuple[RootState, Budgets]:
-    """Return a root and a run's budgets: the root's own for its first run, within them for every other."""
-    root = store.root(root_task_id, limits)
-    with root.lock:
-        if root.joined:
-            return root, Budgets(limits, root.budgets)
-        root.joined = True
-        return root, root.budgets

@@ -33,6 +33,7 @@ from guardops.guard.reasons import Family, Reason, family_of
 from guardops.guard.redaction import hidden_args
 from guardops.guard.sources import MAX_NAMED, Visit
 from guardops.guard.state import Call, RunIdentity, RunState, Ticket
+from guardops.guard.stores import StoreError
 
 VERSION = "0.1.0"
 MAX_STEPS = 20
@@ -151,7 +152,7 @@ class Counts:
     def note_fault(self, fault: Exception) -> None:
         """Remember that the guard itself failed; the type only, since a message may quote arguments."""
         if len(self.faults) < MAX_STEPS:
-            self.faults.append(type(fault).__name__)
+            self.faults.append(fault.code if isinstance(fault, StoreError) else type(fault).__name__)
 
 
 @dataclass(slots=True)

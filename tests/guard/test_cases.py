@@ -8,25 +8,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from guardops.guard.cases import Result, difference, load, main, needs_durable_store, run_case
+from guardops.guard.cases import Result, difference, load, main, run_case
 from tests.plugin import SHARED
 from tests.shared import shared
 
 FILES = ("cases/acceptance.jsonl", "cases/public.jsonl")
-# Cases that restart the process wait for a store that outlives it; the runner names them as left out.
-CASES = [
-    case
-    for name in FILES
-    if (SHARED / name).exists()
-    for case in load(SHARED / name)
-    if not needs_durable_store(case)
-]
+CASES = [case for name in FILES if (SHARED / name).exists() for case in load(SHARED / name)]
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_case_meets_the_expected_verdict(case: dict[str, Any]) -> None:
     assert difference(case, run_case(case)) == ""
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_case_meets_the_same_verdict_out_of_a_file(case: dict[str, Any]) -> None:
+    assert difference(case, run_case(case, durable=True)) == ""
 
 
 @pytest.mark.shared
@@ -61,19 +60,6 @@ def test_runner_names_what_differs_and_fails(tmp_path: Path, capsys: pytest.Capt
         "own-1: verdict 'tool_no_progress' instead of 'repeated_call', at_step 2 instead of 3"
     )
     assert lines[-1] == "0 of 1 cases as expected"
-
-
-@pytest.mark.parametrize(
-    "extra", [{"tool": "@restart", "args": {}}, {"tool": "pay", "args": {}, "crash": True}]
-)
-def test_runner_sets_cases_apart_that_need_a_durable_store(
-    extra: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(write_case(tmp_path / "cases.jsonl", calls=[extra]))]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "need a durable store: own-1",
-        "0 of 1 cases as expected, 1 need a durable store",
-    ]
 
 
 def test_an_outcome_that_would_be_wrong_is_a_difference() -> None:

@@ -36,8 +36,10 @@ def test_a_write_carries_a_key_that_equal_writes_of_the_root_share() -> None:
     guarded = guard(tools={"save": {"class": "write"}})
     keys = []
     for root, args in (("r1", {"x": 1}), ("r1", {"x": 1}), ("r1", {"x": 2}), ("r2", {"x": 1})):
-        ticket = guarded.run(job_type="t", root_task_id=root).check("save", args).ticket
+        run = guarded.run(job_type="t", root_task_id=root)
+        ticket = run.check("save", args).ticket
         assert ticket is not None
+        run.observe(ticket, result="saved")
         keys.append(ticket.idempotency_key)
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3

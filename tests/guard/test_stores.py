@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from guardops.guard.policy import Limits
-from guardops.guard.stores import MemoryStore, join_root
+from guardops.guard.stores import MemoryStore
 
 
 def test_a_root_is_the_same_for_all_who_ask() -> None:
@@ -22,9 +22,9 @@ def test_the_roots_used_longest_ago_are_forgotten() -> None:
 
 
 def test_the_first_run_spends_the_roots_budgets_and_others_spend_within_them() -> None:
-    store = MemoryStore()
-    root, first = join_root(store, "a", Limits(max_steps=3))
-    _, second = join_root(store, "a", Limits(max_steps=2))
+    root = MemoryStore().root("a", Limits(max_steps=3))
+    first = root.join("run 1", Limits(max_steps=3))
+    second = root.join("run 2", Limits(max_steps=2))
     assert first is root.budgets
     assert second.steps.reserve(2)
     assert first.steps.left == 1

@@ -1,0 +1,137 @@
+"""Keeps one run in a durable root: a transaction round every answer, and what an earlier process knew.
+
+Where the file can't be used the run goes on from memory, and what it failed to write is written with the next
+answer that can be kept.
+"""
+
+from __future__ import annotations
+
+import secrets
+from types import TracebackType
+
+import msgspec
+
+from guardops.guard.ladder import Ladder
+from guardops.guard.ledger import Row
+from guardops.guard.run_memory import (
+    Recollection,
+    held_by,
+    packed,
+    packed_row,
+    take_up_evidence,
+    take_up_spending,
+    take_up_standing,
+    unpacked,
+)
+from guardops.guard.sqlite_root import Kept, KeptRun, SqliteRoot
+from guardops.guard.state import RunIdentity, RunState
+from guardops.guard.summary import Counts
+
+
+class Keeper:
+    """One run's part in its durable root. Everything but the transactions is called within one."""
+
+    def __init__(self, root: SqliteRoot, who: RunIdentity, counts: Counts) -> None:
+        self._root = root
+        self._who = who
+        self._counts = counts
+        self._run: RunState | None = None
+        self._ladder: Ladder | None = None
+        self._tag = secrets.token_hex(4)
+        """Tells this start of the run from any other."""
+        self._enlisted = False
+        self._failing = False
+        self._answered = False
+        self._unsaved: dict[str, Row] = {}
+        self.answer = Transaction(self, sync=False)
+        self.answer_to_write = Transaction(self, sync=True)
+
+    def begin(self, *, sync: bool) -> None:
+        """Begin an answer; with ``sync`` its commit waits for the disk."""
+        self._root.lock.acquire()
+        self._answered = False
+        try:
+            self._root.begin(sync=sync)
+        except BaseException:
+            self._root.lock.release()
+            raise
+
+    def commit(self) -> Kept:
+        """Commit an answer. Where it fails, the changes wait for a later one."""
+        self._answered = True
+        kept = self._root.commit(self._packed() if self._root.is_open else None)
+        if kept is Kept.YES:
+            self._unsaved.clear()
+            self._failing = False
+        elif self._root.fault is not None and not self._failing:
+            self._failing = True
+            self._counts.note_fault(self._root.fault)
+        return kept
+
+    def finish(self) -> None:
+        """Commit what has not been, and let go of the root."""
+        try:
+            if not self._answered or self._root.is_open:
+                self.commit()
+        finally:
+            self._root.lock.release()
+
+    def touch(self, row: Row) -> None:
+        """Note a ledger row that is to be written with the answer."""
+        self._unsaved[row.fingerprint] = row
+
+    def take_up(self, run: RunState, ladder: Ladder, *, resumed: bool) -> None:
+        """Enter a run that starts, and give it what an earlier process of it left."""
+        self._run, self._ladder = run, ladder
+        found = self._enlist(resumed=resumed) if self._root.is_open else None
+        if found is None:
+            return
+        take_up_evidence(run, found, self._who.started_at)
+        if found.same_run:
+            take_up_spending(run, self._counts, found, self._who.started_at)
+            take_up_standing(ladder, found)
+
+    def end(self, *, stopped: bool) -> None:
+        """Note that the run has ended; a late result is still kept for its root."""
+        if self._enlisted:
+            self._root.dismiss(str(self._who.run_id), self._tag, stopped=stopped)
+        self._run = None
+
+    def _enlist(self, *, resumed: bool) -> Recollection | None:
+        left = self._root.enlist(self._who, self._tag, resumed=resumed)
+        self._enlisted = self._root.is_open
+        try:
+            return unpacked(left) if left is not None else None
+        except msgspec.MsgspecError as fault:  # another version's: the root's budgets and marks still hold
+            self._counts.note_fault(fault)
+            return None
+
+    def _packed(self) -> KeptRun | None:
+        """Return the run as it is to be written; None before it is known and after it has ended."""
+        run, ladder = self._run, self._ladder
+        if run is None or ladder is None:
+            return None
+        if not self._enlisted:
+            self._enlist(resumed=False)
+        held = held_by(run)
+        memory = packed(run, self._counts, ladder, self._who.started_at, held)
+        rows = [(fingerprint, packed_row(row)) for fingerprint, row in self._unsaved.items()]
+        return KeptRun(self._who, self._tag, held, memory, rows)
+
+
+class Transaction:
+    """One answer, from taking the root's lock to its commit."""
+
+    __slots__ = ("_keeper", "_sync")
+
+    def __init__(self, keeper: Keeper, *, sync: bool) -> None:
+        self._keeper = keeper
+        self._sync = sync
+
+    def __enter__(self) -> None:
+        self._keeper.begin(sync=self._sync)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._keeper.finish()
