@@ -34,6 +34,7 @@ parameter            value                                                      
 ``review``           false_stop right_stop; none: a stop, or shadow mode's       false stops
                      would-be stop, that nobody has reviewed
 ``root``             root task id, exact                                        runs of a task
+``delegated=1``      another run started it                                     a task's descendants
 ``q``                run id, root task or agent: exact or the beginning         (search box)
 ===================  =========================================================  ==========================
 
@@ -240,6 +241,7 @@ class RunFilter(filters.FilterSet):
     cost = VerbFilter("of_cost_part", forms.ChoiceField, label="Cost that was", choices=_COST_PARTS)
     review = ReviewFilter(label="Stop reviewed as", choices=_REVIEWS)
     root = VerbFilter("of_task", NameField, label="Task", max_length=128)
+    delegated = FlagFilter("delegated", label="Started by another run")
     q = VerbFilter("matching", NameField, label="Run, task or agent", max_length=128, strip=True)
     sort = Shown(forms.ChoiceField, label="Order", choices=_ORDERS)
     size = Shown(forms.IntegerField, label="Rows on a page", min_value=1, max_value=MAX_PAGE_SIZE)

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import models
 from django.db.models import F, Q
 
-from guardops.guard.events import Answer, Mode, Outcome
+from guardops.guard.events import Answer, Outcome
 from guardops.guard.reasons import Family, canonical
 
 from .partitions import run_id_bounds
@@ -47,7 +47,23 @@ class TenantsQuerySet(models.QuerySet[Any]):
         return self.filter(tenant_id=ids[0]) if len(ids) == 1 else self.filter(tenant_id__in=ids)
 
 
-class RunQuerySet(TenantsQuerySet):
+class TaskRunsQuerySet(TenantsQuerySet):
+    """What ended runs and live ones are both narrowed by."""
+
+    def of_job(self, job_type: str) -> Self:
+        return self.filter(job_type=job_type)
+
+    def of_release(self, release: str) -> Self:
+        return self.filter(release=release)
+
+    def of_task(self, root_task_id: str) -> Self:
+        """Runs of a task; a run that names no task is its own, under its run id."""
+        own = as_id(root_task_id)
+        found = Q(root_task_id=root_task_id)
+        return self.filter(found if own is None else found | Q(run_id=own, root_task_id=""))
+
+
+class RunQuerySet(TaskRunsQuerySet):
     def within(self, window: Window) -> RunQuerySet:
         """Runs placed in the window."""
         return self.between(window.start, window.end)
@@ -57,17 +73,9 @@ class RunQuerySet(TenantsQuerySet):
         low, high = run_id_bounds(start, end)
         return self.filter(at__gte=start, at__lt=end, run_id__gte=low, run_id__lt=high)
 
-    def of_job(self, job_type: str) -> RunQuerySet:
-        return self.filter(job_type=job_type)
-
-    def of_release(self, release: str) -> RunQuerySet:
-        return self.filter(release=release)
-
-    def of_task(self, root_task_id: str) -> RunQuerySet:
-        """Runs of a task; a run that names no task is its own, under its run id."""
-        own = as_id(root_task_id)
-        found = Q(root_task_id=root_task_id)
-        return self.filter(found if own is None else found | Q(run_id=own, root_task_id=""))
+    def delegated(self) -> RunQuerySet:
+        """Runs that another run started: a task's descendants."""
+        return self.exclude(parent_run_id=None)
 
     def ended_as(self, outcomes: Iterable[str]) -> RunQuerySet:
         return self.filter(outcome__in=tuple(outcomes))
@@ -86,7 +94,7 @@ class RunQuerySet(TenantsQuerySet):
 
     def reviewable(self) -> RunQuerySet:
         """Runs with a stop to review: a guard stopped them, or in shadow mode would have."""
-        return self.filter(~Q(halt_reason="") | Q(mode=Mode.SHADOW) & ~Q(would_halt=""))
+        return self.exclude(halt_reason="", would_halt="")
 
     def of_family(self, family: str) -> RunQuerySet:
         return self.filter(family=family)
@@ -157,7 +165,7 @@ class RunQuerySet(TenantsQuerySet):
         return self.defer("detail", "body_digest")
 
 
-class LiveRunQuerySet(TenantsQuerySet):
+class LiveRunQuerySet(TaskRunsQuerySet):
     def under_pressure(self) -> Self:
         """Runs that have used 80 % of one of their limits or more."""
         return self.filter(pressure__gte=NEAR_LIMIT_PERCENT)

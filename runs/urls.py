@@ -1,9 +1,13 @@
 from django.urls import path
 
+from .pages.case import run_case
 from .pages.detail import run_detail
 from .pages.export import run_export
 from .pages.list import run_list
+from .pages.live import live_list
+from .pages.storage import storage
 from .reports import pages
+from .review.pages import review
 
 app_name = "runs"
 
@@ -11,5 +15,9 @@ urlpatterns = [
     path("", pages.overview, name="overview"),
     path("runs/", run_list, name="list"),
     path("runs/export.csv", run_export, name="export"),
+    path("runs/live/", live_list, name="live"),
+    path("settings/storage/", storage, name="storage"),
     path("runs/<uuid:run_id>/", run_detail, name="detail"),
+    path("runs/<uuid:run_id>/review/", review, name="review"),
+    path("runs/<uuid:run_id>/case.json", run_case, name="case"),
 ]

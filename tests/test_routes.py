@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -25,10 +25,13 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from guardops.guard.events import Outcome
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from guardops.tenants.saved_views import save_view
 from tests.factories import (
+    PASSWORD,
+    make_invitation,
     make_key,
     make_member,
     make_operator,
@@ -87,6 +90,23 @@ def a_run(tenant: Tenant) -> list[Any]:
     return [RUN_ID]
 
 
+def a_stop(tenant: Tenant) -> list[Any]:
+    run_id = make_run_id(ENDED_AT)
+    stopped = make_run_event(
+        run_id=run_id,
+        ended_at=ENDED_AT,
+        outcome=Outcome.HALTED,
+        halt_reason="no_progress",
+        job_type="confidential-job",
+    )
+    store_runs(tenant, stopped, received_at=NOW)
+    return [run_id]
+
+
+def stop_review(tenant: Tenant) -> dict[str, Any]:
+    return {"verdict": "false_stop", "detector": "no_progress", "note": "", "seen": ""}
+
+
 def a_key(tenant: Tenant) -> list[Any]:
     return [make_key(tenant, name="confidential-key")[0].pk]
 
@@ -108,18 +128,87 @@ def new_key(tenant: Tenant) -> dict[str, Any]:
     return {"name": "new-key", "tenants": tenant.slug, "scopes": "events:write"}
 
 
-OPEN = {"healthz", "tenants:login", "tenants:logout"}
+def a_role(tenant: Tenant) -> list[Any]:
+    member = make_member(tenant, username=f"confidential-{uuid4().hex[:8]}")
+    return [member.memberships.get().pk]
+
+
+def an_invitation(tenant: Tenant) -> list[Any]:
+    return [make_invitation(tenant, invitee="confidential-guest")[0].pk]
+
+
+def new_invitation(tenant: Tenant) -> dict[str, Any]:
+    return {"invitee": "new-guest", "place": f"tenant:{tenant.slug}", "role": "viewer"}
+
+
+def an_organisation(tenant: Tenant) -> list[Any]:
+    return [tenant.organisation.slug]
+
+
+def new_settings(tenant: Tenant) -> dict[str, Any]:
+    return {"version": 1, "name": "New name", "time_zone": "Europe/Berlin"}
+
+
+def new_password(tenant: Tenant) -> dict[str, Any]:
+    return {"old_password": PASSWORD} | dict.fromkeys(
+        ["new_password1", "new_password2"], "staple battery horse"
+    )
+
+
+OPEN = {
+    "healthz",
+    "tenants:login",
+    "tenants:logout",
+    # Opened by links that only their owner has; each has tests of its own.
+    "tenants:invitation",
+    "tenants:password-link",
+    "tenants:password-reset",
+}
 """Routes that are everybody's and show nothing of anybody's."""
 ROUTES: dict[str, Page] = {
     "runs:overview": Page(see=EVERYBODY),
     "runs:list": Page(see=EVERYBODY),
     "runs:export": Page(see=EVERYBODY),
     "runs:detail": Thing(arguments=a_run, see=VIEWERS),
+    "runs:live": Page(see=EVERYBODY, shows=False),
+    "runs:review": Thing(arguments=a_stop, see=REVIEWERS, act=REVIEWERS, form=stop_review),
+    "runs:case": Thing(arguments=a_run, see=VIEWERS),
+    "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
     "tenants:saved-views": Page(
         arguments=a_list, see=EVERYBODY, act=EVERYBODY, form=new_view, shows=False, own=True
     ),
     "tenants:saved-view-rename": Thing(arguments=a_view, act=frozenset(), hidden_from=EVERYBODY),
     "tenants:saved-view-delete": Thing(arguments=a_view, act=frozenset(), hidden_from=EVERYBODY),
+    "tenants:audit": Page(see=ADMINS_SOMEWHERE | OPERATORS),
+    "tenants:audit-csv": Page(see=ADMINS_SOMEWHERE | OPERATORS),
+    "tenants:settings": Page(see=EVERYBODY, shows=False),
+    "tenants:account": Page(
+        see=EVERYBODY, act=EVERYBODY, form=lambda _: {"first_name": "New"}, shows=False, own=True
+    ),
+    "tenants:password-change": Page(see=EVERYBODY, act=EVERYBODY, form=new_password, shows=False, own=True),
+    "tenants:organisations": Page(see=ADMINS_SOMEWHERE),
+    "tenants:organisation": Thing(
+        arguments=an_organisation,
+        see=ORGANISATION_ADMINS,
+        act=ORGANISATION_ADMINS,
+        form=new_settings,
+        shows=False,
+    ),
+    "tenants:tenant-create": Thing(
+        arguments=an_organisation,
+        see=ORGANISATION_ADMINS,
+        act=ORGANISATION_ADMINS,
+        form=lambda _: {"name": "New", "slug": "new-tenant"},
+        shows=False,
+    ),
+    "tenants:tenant-rename": Thing(
+        arguments=lambda tenant: [tenant.slug], see=ADMINS, act=ADMINS, form=lambda _: {"name": "New"}
+    ),
+    "tenants:members": Page(see=ADMINS_SOMEWHERE),
+    "tenants:member": Thing(arguments=a_role, see=ADMINS, act=ADMINS, form=lambda _: {"role": "reviewer"}),
+    "tenants:member-remove": Thing(arguments=a_role, see=ADMINS, act=ADMINS),
+    "tenants:invite": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_invitation),
+    "tenants:invitation-revoke": Thing(arguments=an_invitation, see=ADMINS, act=ADMINS),
     "tenants:keys": Page(see=ADMINS_SOMEWHERE),
     "tenants:key-create": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_key),
     "tenants:keys-csv": Page(see=ADMINS_SOMEWHERE),

@@ -1,4 +1,4 @@
-"""What one run tells: its last steps with the guard's interventions between them, and the limits that held.
+"""What one run tells: its last steps, with the guard's interventions between them.
 
 Pure: everything follows from the run's row. Texts in it were written by agents and tools; they are passed on
 as they are, for templates to show through ``visible``.
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -19,9 +19,6 @@ from guardops.guard.events import Action, StepOutcome
 from guardops.guard.reasons import Reason
 from runs.ingest.rows import Detail
 from runs.reasons_text import clause
-
-if TYPE_CHECKING:
-    from runs.models import Run
 
 LETTERS = "ABCD"
 SHORT_ARGS = 100
@@ -48,6 +45,7 @@ class StepLine:
     step: int
     tool: str
     args: str
+    args_hash: str
     outcome: str
     said: str
     image: str
@@ -141,6 +139,7 @@ def _step_lines(steps: Sequence[events.Step], letters: Sequence[str]) -> Iterato
             step=step.step,
             tool=step.tool,
             args=step.args,
+            args_hash=step.args_hash,
             outcome=step.outcome,
             said=_said(step, unchanged),
             image=image,
@@ -198,70 +197,16 @@ _PERIODS: dict[str, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A limit in force, in words; ``used`` where the run counted it; ``hit`` where it stopped the run."""
-
-    name: str
-    label: str
-    value: str
-    used: str = ""
-    hit: bool = False
-
-
-# Label, the column that counts against it, and the reasons that it gives. Names are the policy's.
-_LIMITS: dict[str, tuple[str, str, tuple[Reason, ...]]] = {
-    "max_steps": ("Steps", "steps", (Reason.STEP_BUDGET,)),
-    "max_turns": ("Turns", "turns", (Reason.MAX_TURNS,)),
-    "max_seconds": ("Seconds", "seconds", (Reason.WALL_CLOCK,)),
-    "max_tokens": ("Tokens", "tokens", (Reason.TOKEN_BUDGET,)),
-    "max_cost": ("Cost in USD", "cost", (Reason.COST_BUDGET,)),
-    "max_repeats": ("Same call, same result", "peak_repeats", (Reason.REPEATED_CALL,)),
-    "max_empty": ("Empty results of a call", "", (Reason.TOOL_NO_PROGRESS,)),
-    "max_retries": ("Retries of a call", "", (Reason.TOOL_RETRY_EXHAUSTED,)),
-    "max_retries_run": ("Retries in all", "retries", (Reason.TOOL_RETRY_EXHAUSTED,)),
-    "max_executions": ("Executions of a call", "", ()),
-    "max_refusals": ("Refusals", "peak_refusals", (Reason.REFUSAL_LIMIT,)),
-    "window": ("Calls watched for cycles", "", ()),
-    "max_period": ("Longest cycle", "", ()),
-    "cycle_reps": (
-        "Rounds of a cycle",
-        "",
-        (Reason.CYCLE_PERIOD_2, Reason.CYCLE_PERIOD_3, Reason.CYCLE_PERIOD_4),
-    ),
-    "stall_limit": ("Steps without progress", "peak_stall", (Reason.NO_PROGRESS,)),
-    "max_error_streak": ("Errors in a row", "peak_error_streak", (Reason.ERROR_STREAK,)),
-    "domain_cap": ("Calls of a source", "peak_domain_calls", (Reason.SOURCE_CAP,)),
-    "listing_cap": ("Pages of a listing", "peak_listing_pages", (Reason.LISTING_CAP,)),
-    "hops": ("Hand-overs", "", (Reason.HOP_BUDGET,)),
-    "descendants": ("Runs started", "", (Reason.DESCENDANTS_BUDGET,)),
-    "backoff": ("Seconds before a retry", "", ()),
-    "max_retry_after": ("Longest wait asked for, in seconds", "", ()),
-    "children": ("Sub-agents at once", "", (Reason.CHILDREN_BUDGET,)),
+_POLICY_SOURCES = {
+    events.PolicySource.SERVER: "from the server",
+    events.PolicySource.FILE: "from a file",
+    events.PolicySource.BUILTIN: "built-in limits",
 }
 
 
-def limits_in_force(run: Run, detail: Detail) -> list[Limit]:
-    """Return the run's limits, the one that stopped it first, then those whose use is known."""
-    counted: dict[str, Any] = {
-        "seconds": f"{run.duration_ms / 1000:,.0f}",
-        "tokens": f"{run.tokens_input + run.tokens_output:,}",
-        "cost": f"{run.cost:,.2f}",
-    }
-    limits = []
-    for name, value in detail.limits.items():
-        label, column, reasons = _LIMITS.get(name, (name, "", ()))
-        used = counted.get(column) or (f"{getattr(run, column):,}" if column else "")
-        limits.append(Limit(name, label, _plain(value), used, run.halt_reason in reasons))
-    return sorted(limits, key=lambda limit: (not limit.hit, not limit.used))
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,g}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def policy_source(detail: Detail) -> str:
+    """Return in words where the policy in force came from."""
+    return _POLICY_SOURCES[(detail.policy or events.PolicyInForce()).src]
 
 
 def as_text(value: Mapping[str, Any] | None) -> str:

@@ -164,6 +164,16 @@ class AsOf:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveCounts:
+    """Runs that started and have not ended. ``limits`` names those that are near, most runs first."""
+
+    runs: int = 0
+    pressed: int = 0
+    silent: int = 0
+    limits: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """Everything on the overview, read in one snapshot."""
 
@@ -176,6 +186,7 @@ class Overview:
     any_runs: bool  # False where these tenants have never sent a run
     job_types: tuple[str, ...] = field(default=())  # in the window, for the filter
     releases: tuple[str, ...] = field(default=())
+    live: LiveCounts = field(default_factory=LiveCounts)
 
 
 GRAIN_LENGTH = {

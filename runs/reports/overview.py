@@ -7,6 +7,7 @@ from datetime import datetime
 from .counts import sums_by_bucket
 from .facets import any_runs, read_job_types, read_releases
 from .halts import read_halts
+from .live import read_live
 from .metrics import Overview, Scope, Window
 from .reading import open_reading
 from .steps import Job, read_steps
@@ -34,4 +35,5 @@ def read_overview(scope: Scope, window: Window, *, now: datetime, steps_job: Job
             any_runs=any_runs(reading),
             job_types=read_job_types(reading),
             releases=read_releases(reading),
+            live=read_live(scope, now),
         )

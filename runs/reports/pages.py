@@ -24,6 +24,7 @@ from .overview import read_overview
 from .panels.filters import filters_of, window_name
 from .panels.first_steps import first_steps
 from .panels.halts import halts_panel
+from .panels.live import live_panel
 from .panels.steps import steps_panel
 from .panels.tiles import tiles_panel
 from .windows import WindowError
@@ -59,9 +60,10 @@ def overview(request: PageRequest) -> HttpResponse:
     context["behind"] = 0 if found.as_of.exact else found.as_of.tail_rows
     if fragment and shown == version:  # nothing changed since the last poll: only the clock moves
         return reswap(render(request, "_as_of.html", context), "none")
-    if fragment and shown == NO_RUNS:  # the first run arrived
+    if fragment and found.any_runs and (shown or "").startswith(NO_RUNS):  # the first run ended
         return HttpResponseClientRefresh()
     context["filters"] = filters_of(asked, seen, found)
+    context["live"] = live_panel(found.live, asked.links.scope)
     if found.any_runs:
         context |= panels(found, asked, now)
     else:
@@ -87,12 +89,13 @@ def panels(found: Overview, asked: Asked, now: datetime) -> dict[str, Any]:
 
 
 def _version(found: Overview) -> str:
-    """Name what is shown, or ``NO_RUNS`` before the first one.
+    """Name what is shown; before the first run has ended with ``NO_RUNS`` in front.
 
     A poll that would show the same costs neither drawing nor swapping it. The minute is in the name because
     the panels say how much of the last bar has passed.
     """
     if not found.any_runs:
-        return NO_RUNS
+        live = found.live
+        return f"{NO_RUNS}-{live.runs}-{live.pressed}-{live.silent}" if live.runs else NO_RUNS
     as_of = replace(found.as_of, at=found.as_of.at.replace(second=0, microsecond=0))
     return blake2b(repr(replace(found, as_of=as_of)).encode(), digest_size=9).hexdigest()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from django.apps import apps
 
-from guardops.guard.events import Mode
 from guardops.tenants.actors import acting
 from guardops.tenants.errors import GuardOpsError
 from runs.choices import StopVerdict
@@ -56,7 +55,7 @@ class ReviewChanged(GuardOpsError):
 
 def judged_reason(run: Run) -> str:
     """Return why a guard stopped the run, or in shadow mode would have; empty where neither is so."""
-    return run.halt_reason or (run.would_halt if run.mode == Mode.SHADOW else "")
+    return run.halt_reason or run.would_halt
 
 
 def current_review(run: Run) -> StopReview | None:

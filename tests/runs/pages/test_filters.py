@@ -57,6 +57,7 @@ STOPPED = {"outcome": "halted", "halt_reason": "no_progress"}
         ("cost=halted", {"outcome": "escalated"}, {"outcome": "cancelled"}),
         ("cost=failed", {"outcome": "cancelled"}, {"outcome": "halted"}),
         ("root=task-1", {"root_task_id": "task-1"}, {"root_task_id": "task-12"}),
+        ("delegated=1", {"parent_run_id": uuid4()}, {"parent_run_id": None}),
         ("q=task-1", {"root_task_id": "task-12"}, {"root_task_id": "a-task-1"}),
         ("q=lead", {"agent": "lead-2"}, {"agent": "misleading"}),
         ("q=100%25", {"agent": "100% sure"}, {"agent": "100 sure"}),
@@ -75,7 +76,7 @@ def test_review_lists_stops_by_what_was_thought_of_them(cast: Cast, viewer: Clie
     reviewer = make_member(cast.tenant, Role.REVIEWER)
     wrong, right, open_stop = add(**STOPPED), add(**STOPPED), add(**STOPPED)
     shadowed = add(mode="shadow", would_halt="no_progress")
-    add(would_halt="no_progress")
+    add(mode="shadow")
     for run_id, verdict in ((wrong, StopVerdict.FALSE_STOP), (right, StopVerdict.RIGHT_STOP)):
         review_stop(
             Run.objects.get(run_id=run_id),

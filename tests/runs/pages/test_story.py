@@ -8,7 +8,8 @@ import pytest
 from guardops.guard.events import Action, Intervention, Step, StepOutcome
 from runs.ingest.rows import Detail
 from runs.models import Run
-from runs.pages.story import GuardLine, StepLine, limits_in_force, loop_letters, read_detail, timeline
+from runs.pages.limits import limits_in_force
+from runs.pages.story import GuardLine, StepLine, loop_letters, read_detail, timeline
 
 
 def steps(calls: str, **fields: Any) -> list[Step]:

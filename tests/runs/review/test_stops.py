@@ -72,11 +72,8 @@ def test_a_would_halt_of_shadow_mode_can_be_reviewed(tenant: Tenant, mara: User)
     assert review(run, mara, detector="cycle_period_2").pk
 
 
-@pytest.mark.parametrize("columns", [{}, {"mode": "enforce", "would_halt": "no_progress"}])
-def test_a_run_that_no_guard_stopped_has_no_stop_to_review(
-    tenant: Tenant, mara: User, columns: dict[str, str]
-) -> None:
-    run = stopped_run(tenant, outcome="completed", halt_reason="", **columns)
+def test_a_run_that_no_guard_stopped_has_no_stop_to_review(tenant: Tenant, mara: User) -> None:
+    run = stopped_run(tenant, outcome="completed", halt_reason="")
     with pytest.raises(NotStopped):
         review(run, mara)
     assert current_review(run) is None
