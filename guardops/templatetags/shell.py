@@ -19,8 +19,13 @@ def icon(name: str, extra: str = "") -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def nav_link(context: template.Context, view: str, label: str, image: str, *also: str) -> SafeString:
-    """A link of the navigation, marked as current on its page and where the view starts with ``also``."""
+def nav_link(
+    context: template.Context, view: str, label: str, image: str, *also: str, key: str = ""
+) -> SafeString:
+    """A link of the navigation, marked as current on its page and where the view starts with ``also``.
+
+    ``key`` are the keys that open it, such as ``g o``.
+    """
     request: Any = context.get("request")
     match = request.resolver_match if request else None
     here = match.view_name if match else ""
@@ -30,9 +35,10 @@ def nav_link(context: template.Context, view: str, label: str, image: str, *also
         else ""
     )
     return format_html(
-        '<a class="nav-link" href="{}"{}>{}<span class="label">{}</span></a>',
+        '<a class="nav-link" href="{}"{}{}>{}<span class="label">{}</span></a>',
         reverse(view),
         current,
+        format_html(' data-key="{}" data-key-label="Go to {}"', key, label) if key else "",
         icon(image),
         label,
     )

@@ -1,0 +1,91 @@
+// The keyboard. An element says itself which key it has and what for (data-key, data-key-label), so that the help
+// lists what its page can do; the rows of a list are those of a <tbody data-rows>.
+(() => {
+  "use strict";
+  const help = document.getElementById("keyboard");
+  if (!help) return;
+  const MOVES = { j: 1, k: -1 };
+  const PATIENCE = 1500; // milliseconds between the two keys of "g o"
+  const FIELDS = "input, textarea, select, [contenteditable]";
+  const isSeen = (element) => element.checkVisibility();
+
+  // Rows: the selection is where the focus goes, and stays marked when the focus leaves.
+  const rows = () => [...document.querySelectorAll("[data-rows] > tr")].filter(isSeen);
+  const linkOf = (row) => row?.querySelector("[data-open], a[href]");
+  let selected = null; // the address of the selected row: rows are swapped for new ones
+  const rowOf = (address) => rows().find((row) => linkOf(row)?.getAttribute("href") === address);
+  const mark = () => {
+    const chosen = selected && rowOf(selected);
+    for (const row of document.querySelectorAll("[data-rows] > tr")) row.classList.toggle("is-selected", row === chosen);
+  };
+  const select = (row) => {
+    selected = linkOf(row)?.getAttribute("href") ?? null;
+    mark();
+    linkOf(row)?.focus();
+  };
+  const move = (by) => {
+    const all = rows().filter(linkOf);
+    const at = all.indexOf(rowOf(selected));
+    const next = at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1);
+    if (all.length) select(all[next]);
+  };
+  document.addEventListener("htmx:afterSwap", mark);
+
+  // Keys that elements declare.
+  const keyed = () => [...document.querySelectorAll("[data-key]")].filter(isSeen);
+  const press = (element) => {
+    if (!element.matches(FIELDS)) element.click();
+    else {
+      element.focus();
+      element.select?.();
+    }
+  };
+
+  const entry = (keys, label) => {
+    const line = document.createElement("div");
+    const term = line.appendChild(document.createElement("dt"));
+    for (const key of keys.split(" ")) term.appendChild(document.createElement("kbd")).textContent = key;
+    line.appendChild(document.createElement("dd")).textContent = label;
+    return line;
+  };
+  const show = () => {
+    const entries = new Map();
+    if (rows().some(linkOf)) {
+      entries.set("j", "Next row").set("k", "Row before").set("Enter", "Open the row");
+    }
+    for (const element of keyed()) {
+      const { key, keyLabel } = element.dataset;
+      if (!entries.has(key)) entries.set(key, keyLabel || element.textContent.trim());
+    }
+    entries.set("?", "This help").set("Esc", "Close what is open");
+    help.querySelector("[data-keys]").replaceChildren(...[...entries].map(([key, label]) => entry(key, label)));
+    help.showModal();
+  };
+  for (const button of document.querySelectorAll("[data-help]")) {
+    button.hidden = false;
+    button.addEventListener("click", show);
+  }
+  help.addEventListener("click", (event) => {
+    if (event.target === help) help.close(); // beside the sheet
+  });
+
+  if (document.body.dataset.keyboard === "off") return;
+  let begun = { key: "", at: 0 };
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest(FIELDS) || document.querySelector("dialog[open]")) return;
+    const { key } = event;
+    const both = event.timeStamp - begun.at < PATIENCE ? `${begun.key} ${key}` : key;
+    begun = { key: "", at: 0 };
+    const element = keyed().find(({ dataset }) => dataset.key === both) ?? keyed().find(({ dataset }) => dataset.key === key);
+    if (element) press(element);
+    else if (key === "?") show();
+    else if (MOVES[key]) move(MOVES[key]);
+    else if (key === "Enter" && event.target === document.body && selected) linkOf(rowOf(selected))?.click();
+    else {
+      if (keyed().some(({ dataset }) => dataset.key.startsWith(`${key} `))) begun = { key, at: event.timeStamp };
+      return;
+    }
+    event.preventDefault();
+  });
+})();
