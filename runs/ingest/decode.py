@@ -127,6 +127,7 @@ def decode(body: bytes, decoded: Decoded) -> Iterator[Arrival]:
         )
     decoded.total = len(raws)
     broken = 0
+    scratch = bytearray()
     for index, raw in enumerate(raws):
         sanitized = marked and _MARK in bytes(raw)
         if sanitized:
@@ -140,7 +141,7 @@ def decode(body: bytes, decoded: Decoded) -> Iterator[Arrival]:
                 decoded.rejected.append(error.result(index))
                 continue
             decoded.unknown_fields += unknown
-        yield Arrival(index, event, sanitized or has_repeated_keys(bytes(raw), event))
+        yield Arrival(index, event, sanitized or has_repeated_keys(bytes(raw), event, scratch))
     if broken and broken == len(raws):
         raise BadBody("The body is not JSON.")
 

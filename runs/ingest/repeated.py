@@ -14,14 +14,16 @@ import msgspec
 from guardops.guard.events import Event
 
 _encode = msgspec.json.Encoder().encode
+_encode_into = msgspec.json.Encoder().encode_into
 _decode = msgspec.json.Decoder().decode
 _KEY = b'":'
 _QUOTE = rb"\u0022"  # would be counted as a key once it is encoded again
 
 
-def has_repeated_keys(raw: bytes, event: Event) -> bool:
-    """Say whether an object in the JSON of a decoded event has a key twice."""
-    if _encode(event) == raw:
+def has_repeated_keys(raw: bytes, event: Event, scratch: bytearray) -> bool:
+    """Say whether an object in the JSON of a decoded event has a key twice; overwrites ``scratch``."""
+    _encode_into(event, scratch)
+    if scratch == raw:
         return False
     return not _has_as_many_keys(raw) and _looks_repeated(raw)
 
