@@ -13,6 +13,7 @@ import msgspec
 from litestar import Response, post
 from litestar.di import NamedDependency
 
+from guardops.guard.redaction import redact_event
 from guardops.guard.replies import EventResult, EventsReply
 from guardops.tenants.choices import Scope
 from guardops.tenants.errors import Forbidden, GuardOpsError
@@ -90,13 +91,14 @@ def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
         try:
             tenant_id = holder.tenant_id(arrival.event.tenant)
             check(arrival.event)
+            cleaned = redact_event(arrival.event) or arrival.sanitized
             rows.append(
                 project_event(
                     arrival.event,
                     receipt,
                     index=arrival.index,
                     tenant_id=tenant_id,
-                    sanitized=arrival.sanitized,
+                    sanitized=cleaned,
                 )
             )
         except Forbidden as error:
