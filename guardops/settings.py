@@ -78,6 +78,7 @@ TEMPLATES = [
 WEB_THREADS = env.integer("GUARDOPS_WEB_THREADS", 8, low=1, high=64)
 GATE_THREADS = env.integer("GUARDOPS_GATE_THREADS", 8, low=1, high=64)
 GATE_EVENTS_PER_SECOND = env.integer("GUARDOPS_KEY_EVENTS_PER_SECOND", 100_000, low=1, high=10_000_000)
+DATABASE_FOLDER = env.text("GUARDOPS_DATABASE_FOLDER", "")
 RETENTION_DAYS = env.integer("GUARDOPS_RETENTION_DAYS", 35, low=1, high=400)
 # Only the doors keep connections: one for each thread, a few for the gate's small executor. A Celery worker
 # would close the pool after each task. A database that is gone costs a request two seconds, no restart.

@@ -50,6 +50,7 @@ class Installation:
         self._began = time.monotonic()
         self.supervisor = Supervisor(show, self._write_state)
         self.database_url = options.database_url
+        self.database_folder = ""
         self.broker_url = options.broker_url
         self.web_url = ""
         self.gate_url = ""
@@ -113,6 +114,7 @@ class Installation:
             self._say("starting PostgreSQL")
             postgres = Postgres(self.home, say=self._say)
             self.database_url = postgres.url
+            self.database_folder = str(postgres.place.data)
             self._start_server(
                 Child(
                     "postgres",
@@ -175,6 +177,7 @@ class Installation:
             "GUARDOPS_HOSTS": ",".join(sorted(hosts)),
             "GUARDOPS_LOG": "text",
             "GUARDOPS_LOG_LEVEL": "WARNING",
+            "GUARDOPS_DATABASE_FOLDER": self.database_folder,
         }
         return {
             **defaults,

@@ -62,8 +62,8 @@ TENANTS = (
         (
             Workload(
                 research.JOB,
-                1_100,
-                (*_steady("scout", 0.05), Release("scout-1.6", timedelta(hours=20), 0.45)),
+                1_500,
+                (*_steady("scout", 0.05), Release("scout-1.6", timedelta(hours=22), 0.5)),
             ),
             Workload(coding.JOB, 300, _steady("smith", 0.07)),
         ),

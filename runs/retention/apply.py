@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
+from runs.ingest.sweep import sweep_live
 from runs.models import RetentionRun
 from runs.partitions import DAYS_BACK, existing_days, first_id
 from runs.rollup.fold import ForeignCluster
@@ -82,7 +83,7 @@ def _work(record: RetentionRun, now: datetime, time_is_up: Callable[[], bool]) -
         first = min([*existing_days(), whole.date() - timedelta(days=1)])
         remembered = whole.date() - timedelta(days=DAYS_BACK)
         record.beside += delete_beside_before(first_id(first), first_id(min(first, remembered)))
-        record.beside += delete_refused_work(whole)
+        record.beside += delete_refused_work(whole) + sweep_live(now)
         record.finished = not record.postponed
     record.progress = ""
 

@@ -166,7 +166,7 @@ def test_the_newest_release_of_the_research_agents_is_bad(simulated: dict[str, l
     all_runs = Counter(run.release for run in runs)
     stopped = Counter(run.release for run in runs if run.halt_reason)
 
-    assert min(run.started_at for run in runs if run.release == "scout-1.6") >= NOW - timedelta(hours=20)
+    assert min(run.started_at for run in runs if run.release == "scout-1.6") >= NOW - timedelta(hours=22)
     assert stopped["scout-1.6"] / all_runs["scout-1.6"] > 0.25
     assert stopped["scout-1.5"] / all_runs["scout-1.5"] < 0.1
 
