@@ -116,13 +116,19 @@ def label_of(name: str) -> str:
     return _LIMITS.get(name, (name, "", ()))[0]
 
 
-def pressures_of(shares: Mapping[str, Any], limits: Mapping[str, Any]) -> list[Pressure]:
-    """Return the limits whose used ``shares`` a heartbeat told, the nearest to its end first."""
+def pressures_of(
+    shares: Mapping[str, Any], limits: Mapping[str, Any], counted: Mapping[str, Decimal | int]
+) -> list[Pressure]:
+    """Return the limits whose used ``shares`` a heartbeat told, the nearest to its end first.
+
+    ``counted`` has what is used of a limit where the heartbeat told that as well.
+    """
     found = []
     for name, share in shares.items():
         if isinstance(share, int | float) and math.isfinite(share) and share >= 0:
-            limit = _plain(limits[name]) if name in limits else ""
-            found.append(Pressure(label_of(name), share, f"of {limit}" if limit else ""))
+            exact = pressure_on(name, counted[name], limits) if name in counted else None
+            limit = f"of {_plain(limits[name])}" if name in limits else ""
+            found.append(Pressure(label_of(name), share, exact.used if exact else limit))
     return sorted(found, key=lambda pressure: (-pressure.share, pressure.label))
 
 

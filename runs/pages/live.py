@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from django.http import QueryDict
 
 
-STATES = [("pressure", "At 80 % of a limit or above"), ("silent", "Silent for 5 min")]
+STATES = [("pressure", "Near a limit"), ("silent", "Silent")]
+"""At 80 % of a limit or above; without a sign of life for five minutes."""
 
 
 class PlaceField(forms.CharField):

@@ -67,7 +67,11 @@ def tell_live(run: LiveRun, tenant: Tenant, now: datetime) -> LiveStory:
         run=run,
         tenant=tenant,
         detail=detail,
-        pressures=pressures_of(run.pressures or {}, detail.limits),
+        pressures=pressures_of(
+            run.pressures or {},
+            detail.limits,
+            {"max_steps": run.steps, "max_turns": run.turns, "max_cost": run.cost},
+        ),
         sources=sources,
         task=read_task(tenant, run),
         now=now,

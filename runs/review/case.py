@@ -123,6 +123,8 @@ def _gaps(run: Run, detail: Detail) -> Iterator[str]:
         yield f"The run made {run.tool_calls:,} calls, of which the last {len(numbers)} are kept."
     elif numbers != list(range(1, run.tool_calls + 1)):
         yield f"Of {run.tool_calls:,} calls {len(numbers)} were sent as steps."
+    if any(step.tool.startswith("@") for step in detail.last_steps):
+        yield "A tool's name begins with @, as only what the runner does by itself may."
     if "last_steps" in detail.truncated and run.tool_calls <= KEPT:
         yield "The guard cut the steps to fit."
 
