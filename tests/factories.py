@@ -15,8 +15,9 @@ from guardops.guard import events
 from guardops.guard.ids import uuid7
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role, Scope
+from guardops.tenants.invitations import invite
 from guardops.tenants.keys import create_key
-from guardops.tenants.models import ApiKey, Organisation, Tenant, User
+from guardops.tenants.models import ApiKey, Invitation, Organisation, Tenant, User
 from guardops.tenants.organisations import create_organisation, create_tenant
 from guardops.tenants.people import create_user, set_membership
 from runs.ingest.record import record_runs
@@ -61,6 +62,27 @@ def make_member(of: Tenant | Organisation, role: Role = Role.VIEWER, *, username
     organisation = of.organisation if isinstance(of, Tenant) else of
     set_membership(user=user, organisation=organisation, tenant=tenant, role=role, actor=SYSTEM)
     return user
+
+
+def make_invitation(
+    of: Tenant | Organisation,
+    role: Role = Role.VIEWER,
+    *,
+    invitee: str = "kim",
+    by: User | None = None,
+    now: datetime | None = None,
+) -> tuple[Invitation, str]:
+    """Return an invitation and its link's token; without ``by`` a new admin of the organisation makes it."""
+    tenant = of if isinstance(of, Tenant) else None
+    organisation = of.organisation if isinstance(of, Tenant) else of
+    return invite(
+        organisation=organisation,
+        tenant=tenant,
+        role=role,
+        invitee=invitee,
+        actor=by or make_member(organisation, Role.ADMIN),
+        now=now or datetime.now(UTC),
+    )
 
 
 def make_key(
