@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 from litestar import Response, route
 
 from .health import READ
-from .openapi import document
+from .openapi import document, vectors
 from .problems import KINDS
 
 _STYLE = Path(__file__).with_name("docs.css")
@@ -61,6 +61,10 @@ def _page() -> str:
                  "values": schema.get("enum")}
                 for name, schema in schemas.items()
             ],
+            "vectors": {
+                kind: msgspec.json.format(msgspec.json.encode(vector)).decode()
+                for kind, vector in vectors().items()
+            },
             "problems": [{"code": code, **kind._asdict()} for code, kind in KINDS.items()],
         },
     )  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from guardops.guard.events import MAX_EVENTS, RunEnded
+from guardops.guard.events import MAX_EVENTS, Event
 from guardops.guard.replies import EventsReply
 
 from .bodies import MEDIA_TYPES
@@ -15,6 +17,7 @@ from .problems import KINDS, EventsProblem
 from .problems import MEDIA_TYPE as PROBLEM
 
 VERSION = "1"
+VECTORS = Path(__file__).with_name("vectors")
 _REF = "#/components/schemas/{name}"
 _GZIP = {
     "name": "Content-Encoding",
@@ -25,7 +28,7 @@ _GZIP = {
 _BACKFILL = {
     "name": "GuardOps-Backfill",
     "in": "header",
-    "description": "With 1 and the scope events:backfill, runs of the last 400 days keep their time.",
+    "description": "With 1 and the scope events:backfill, events of the last 400 days keep their time.",
     "schema": {"type": "string", "enum": ["1"]},
 }
 
@@ -33,7 +36,10 @@ _BACKFILL = {
 @functools.cache
 def document() -> dict[str, Any]:
     """Return the document as plain data."""
-    _, schemas = msgspec.json.schema_components([RunEnded, EventsReply, EventsProblem], ref_template=_REF)
+    (event, *_), schemas = msgspec.json.schema_components(
+        [Event, EventsReply, EventsProblem], ref_template=_REF
+    )
+    schemas["Event"] = {"title": "Event", "description": "Any of the types of events."} | event
     return {
         "openapi": "3.1.0",
         "info": {
@@ -71,19 +77,28 @@ def document() -> dict[str, Any]:
     }
 
 
+@functools.cache
+def vectors() -> dict[str, dict[str, Any]]:
+    """Return an example of each type of event, with all of its fields but one of the two ids of a run."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(VECTORS.glob("*.json"))}
+
+
 def _post_events() -> dict[str, Any]:
-    event = {"$ref": _REF.format(name="RunEnded")}
+    event = {"$ref": _REF.format(name="Event")}
     events = {"type": "array", "items": event, "maxItems": MAX_EVENTS}
     wrapped = {"type": "object", "properties": {"events": events}, "required": ["events"]}
     one_a_line = {"type": "string", "description": "One event a line."}
-    content: dict[str, Any] = {MEDIA_TYPES[0]: {"schema": {"oneOf": [events, wrapped, event]}}}
+    examples = {kind: {"summary": f"One {kind}.", "value": [vector]} for kind, vector in vectors().items()}
+    content: dict[str, Any] = {
+        MEDIA_TYPES[0]: {"schema": {"oneOf": [events, wrapped, event]}, "examples": examples}
+    }
     content |= {media_type: {"schema": one_a_line} for media_type in MEDIA_TYPES[1:]}
     codes = [code for code in KINDS if code not in {"not_found", "method_not_allowed"}]
     return {
         "operationId": "postEvents",
-        "summary": "Send runs that ended.",
+        "summary": "Send what guards saw: runs that started, go on or ended, and work that was refused.",
         "description": (
-            "Answers once what it accepts is stored. Needs the scope events:write. A run sent again is a"
+            "Answers once what it accepts is stored. Needs the scope events:write. An event sent again is a"
             " duplicate and changes nothing. `results` names the events that were not plainly accepted."
         ),
         "parameters": [_GZIP, _BACKFILL],

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
+import pytest
 from litestar.testing import TestClient
+from msgspec import Struct, structs
 
 from guardops.gate.app import make_app
-from guardops.gate.openapi import document
+from guardops.gate.openapi import document, vectors
 from guardops.gate.problems import KINDS
-from guardops.guard.events import RunEnded
+from guardops.guard.events import Event
 
 Gate = TestClient[Any]
 UNLISTED = {"/api/v1/docs.css", "/healthz"}
@@ -26,10 +28,18 @@ def test_document_lists_every_route(gate: Gate) -> None:
     assert gate.get("/api/v1/openapi.json").json() == document()
 
 
-def test_document_names_every_field_of_an_event() -> None:
-    schema = document()["components"]["schemas"]["RunEnded"]
-    assert set(schema["properties"]) == {"type", *RunEnded.__struct_fields__}
-    assert set(schema["required"]) >= {"type", "job_type", "outcome", "started_at", "ended_at"}
+@pytest.mark.parametrize("kind", get_args(Event))
+def test_document_names_every_field_of_an_event(kind: type[Struct]) -> None:
+    schema = document()["components"]["schemas"][kind.__name__]
+    assert set(schema["properties"]) == {"type", *kind.__struct_fields__}
+    needed = {field.encode_name for field in structs.fields(kind) if field.required}
+    assert set(schema["required"]) == {"type", *needed}
+
+
+def test_document_has_an_example_of_each_type() -> None:
+    content = document()["paths"]["/api/v1/events"]["post"]["requestBody"]["content"]["application/json"]
+    types = document()["components"]["schemas"]["Event"]["discriminator"]["mapping"]
+    assert set(content["examples"]) == set(vectors()) == set(types)
 
 
 def test_every_reference_resolves() -> None:
@@ -55,6 +65,7 @@ def test_page_shows_every_problem_and_loads_its_own_style_only(gate: Gate) -> No
     response = gate.get("/api/v1/docs")
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert all(f'<tr id="{code}">' in response.text for code in KINDS)
+    assert all(f"<code>{kind}</code>" in response.text for kind in vectors())
     assert "<script" not in response.text
     assert re.findall(r'(?:src|href)="([^"]+)"', response.text) == [
         "/api/v1/docs.css",
