@@ -7,10 +7,24 @@ settled on top of the limit, so that it can always be paid for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from guardops.guard.policy import Limits
 from guardops.guard.reasons import Reason
 
-KINDS = ("steps", "turns", "tokens", "cost", "retries", "descendants", "children")
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "steps": "max_steps",
+        "turns": "max_turns",
+        "tokens": "max_tokens",
+        "cost": "max_cost",
+        "retries": "max_retries_run",
+        "descendants": "descendants",
+        "children": "children",
+    }
+)
+"""The kinds of budgets, with the limit that each is held to."""
 
 
 class Budget:
@@ -82,14 +96,16 @@ class Budgets:
     children: Budget
 
     def __init__(self, limits: Limits, parent: Budgets | None = None) -> None:
-        self.steps = Budget(limits.max_steps, parent.steps if parent else None)
-        self.turns = Budget(limits.max_turns, parent.turns if parent else None)
-        self.tokens = Budget(limits.max_tokens, parent.tokens if parent else None)
-        self.cost = Budget(limits.max_cost, parent.cost if parent else None)
-        self.retries = Budget(limits.max_retries_run, parent.retries if parent else None)
-        self.descendants = Budget(limits.descendants, parent.descendants if parent else None)
-        self.children = Budget(limits.children, parent.children if parent else None)
-        self.by_kind: dict[str, Budget] = {kind: getattr(self, kind) for kind in KINDS}
+        self.by_kind: dict[str, Budget] = {}
+        for kind, limit in KINDS.items():
+            budget = Budget(getattr(limits, limit), parent.by_kind[kind] if parent else None)
+            self.by_kind[kind] = budget
+            setattr(self, kind, budget)
+
+    def hold_to(self, limits: Limits) -> None:
+        """Put other limits on what has been spent."""
+        for kind, limit in KINDS.items():
+            self.by_kind[kind].limit = getattr(limits, limit)
 
     def spent_by_turns(self) -> Reason | None:
         """Return the reason why no further model turn can be paid for, if any."""

@@ -72,13 +72,14 @@ class RunGuard:
     def _admit(self, root: RootState, *, resumed: bool) -> None:
         """A run that was stopped starts again only with a resume grant."""
         run_id = self.state.run_id
-        if not resumed and root.was_stopped(run_id):
+        stopped = root.was_stopped(run_id)
+        if stopped and not resumed:
             self.ladder.stand_aside(0, Reason.REQUEUE_REFUSED)
             return
         if resumed:
             root.resume(run_id)
         if self._keeper is not None:
-            self._keeper.take_up(self.state, self.ladder, resumed=resumed)
+            self._keeper.take_up(self.state, self.ladder, resumed=resumed, stopped=stopped)
 
     # -- before a tool call ------------------------------------------------------------------------------
 

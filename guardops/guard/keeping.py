@@ -23,7 +23,8 @@ from guardops.guard.run_memory import (
     take_up_standing,
     unpacked,
 )
-from guardops.guard.sqlite_root import Kept, KeptRun, SqliteRoot
+from guardops.guard.sqlite_root import Kept, SqliteRoot
+from guardops.guard.sqlite_runs import KeptRun
 from guardops.guard.state import RunIdentity, RunState
 from guardops.guard.summary import Counts
 
@@ -80,14 +81,17 @@ class Keeper:
         """Note a ledger row that is to be written with the answer."""
         self._unsaved[row.fingerprint] = row
 
-    def take_up(self, run: RunState, ladder: Ladder, *, resumed: bool) -> None:
-        """Enter a run that starts, and give it what an earlier process of it left."""
+    def take_up(self, run: RunState, ladder: Ladder, *, resumed: bool, stopped: bool) -> None:
+        """Enter a run that starts, and give it what an earlier process of it left.
+
+        One that had been ``stopped`` begins its counts anew, like any attempt after a resume grant.
+        """
         self._run, self._ladder = run, ladder
         found = self._enlist(resumed=resumed) if self._root.is_open else None
         if found is None:
             return
         take_up_evidence(run, found, self._who.started_at)
-        if found.same_run:
+        if found.same_run and not stopped:
             take_up_spending(run, self._counts, found, self._who.started_at)
             take_up_standing(ladder, found)
 

@@ -35,12 +35,12 @@ class Owner:
 
 
 def is_alive(name: str) -> bool:
-    """Say whether the holder of this name is alive; a name that can't be read is not."""
-    boot, pid, start = (*name.split(":"), "", "")[:3]
+    """Say whether the holder that a name begins with is alive; one that can't be read is not."""
+    boot, pid, start, token = (*name.split(":"), "", "", "")[:4]
     if boot != _boot() or not pid.isdecimal():
         return False
     if int(pid) == os.getpid() and start == _start_of(int(pid)):
-        return name in Owner._living
+        return f"{boot}:{pid}:{start}:{token}" in Owner._living
     return _exists(int(pid)) if not start else start == _start_of(int(pid))
 
 

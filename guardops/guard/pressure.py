@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
+from guardops.guard.budgets import KINDS
 from guardops.guard.state import RunState
 from guardops.guard.summary import Counts
-
-_BUDGETS: Mapping[str, str] = MappingProxyType(
-    {
-        "steps": "max_steps",
-        "turns": "max_turns",
-        "tokens": "max_tokens",
-        "cost": "max_cost",
-        "retries": "max_retries_run",
-        "descendants": "descendants",
-        "children": "children",
-    }
-)
 
 
 def pressure_on(run: RunState, counts: Counts, at: float) -> dict[str, float]:
@@ -29,9 +15,7 @@ def pressure_on(run: RunState, counts: Counts, at: float) -> dict[str, float]:
     out. ``at`` is in seconds since the run's start.
     """
     limits, sources = run.limits, run.sources
-    shares: dict[str, float | None] = {
-        name: run.budgets.by_kind[kind].share for kind, name in _BUDGETS.items()
-    }
+    shares = {name: run.budgets.by_kind[kind].share for kind, name in KINDS.items()}
     shares["max_seconds"] = _share(at + run.carried_seconds, limits.max_seconds)
     if run.deadline is not None:
         shares["deadline"] = _share(at, run.deadline)

@@ -74,6 +74,7 @@ class SqliteStore:
         self._until_prune = 0
         self._serial = 0
         self._syncs = False
+        self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._start_afresh()
         _after_fork(self._leave_behind)
@@ -89,6 +90,7 @@ class SqliteStore:
     def close(self) -> None:
         """Let go of the file. What is still in flight in this process counts as left by a dead one."""
         with self._mutex:
+            self._closed = True
             self.owner.close()
             self._disconnect()
 
@@ -99,6 +101,8 @@ class SqliteStore:
         """
         self._mutex.acquire()
         try:
+            if self._closed:
+                raise StoreError("store_closed")
             if self._clock() < self._retry_at:
                 raise StoreError(self._failure)
             connection = self._connection or self._connect()

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import sqlite3
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
-
-from msgspec import Struct
+from typing import TYPE_CHECKING
 
 from guardops.guard.budgets import KINDS, Budgets
 from guardops.guard.owners import is_alive
 from guardops.guard.policy import Limits
-from guardops.guard.run_memory import Held
+from guardops.guard.sqlite_runs import KeptRun, RunTable
 from guardops.guard.state import RunIdentity
 from guardops.guard.stores import Left, Mark, RootState, StoreError
 
 if TYPE_CHECKING:
     from guardops.guard.sqlite import SqliteStore
-
-_CHARGED = ("steps", "turns", "tokens", "cost")
-"""What a dead owner had reserved of these counts as spent; places for children become free again."""
 
 _MARK = "INSERT OR REPLACE INTO mark (root_task_id, kind, name, value) VALUES (?, ?, ?, ?)"
 _UNMARK = "DELETE FROM mark WHERE root_task_id = ? AND kind = ? AND name = ?"
@@ -36,13 +31,6 @@ _RESERVE = (
 _SETTLE = (
     "UPDATE budget SET settled = settled + ?1, reserved = reserved + ?2 WHERE root_task_id = ?3 AND kind = ?4"
 )
-_KEEP_RUN = (
-    "UPDATE run SET touched_at = ?, steps = ?, turns = ?, tokens = ?, cost = ?, children = ?, memory = ? "
-    "WHERE run_id = ? AND owner = ?"
-)
-
-
-_KEEP_ROW = "INSERT OR REPLACE INTO ledger (run_id, fingerprint, line) VALUES (?, ?, ?)"
 
 
 class Kept(Enum):
@@ -55,25 +43,14 @@ class Kept(Enum):
     """The run was started again elsewhere; whoever asks here is a leftover."""
 
 
-class KeptRun(Struct):
-    """A run as it is written: what it holds, what it knows, and the ledger rows that changed, packed."""
-
-    who: RunIdentity
-    tag: str
-    held: Held
-    memory: bytes
-    rows: list[tuple[str, bytes]]
-
-
 class SqliteRoot(RootState):
     """A root that outlives the process. Hold ``lock``; between begin and the end, other processes wait."""
-
-    durable: ClassVar[bool] = True
 
     def __init__(self, store: SqliteStore, root_task_id: str, budgets: Budgets) -> None:
         super().__init__(root_task_id, budgets)
         self._store = store
         self._connection: sqlite3.Connection | None = None
+        self._runs: RunTable | None = None
         self._seen: tuple[int, int] | None = None
         self._filed: dict[str, tuple[int, int]] = dict.fromkeys(KINDS, (0, 0))
         """What the file says is settled and reserved."""
@@ -96,32 +73,34 @@ class SqliteRoot(RootState):
     def begin(self, *, sync: bool) -> None:
         """Take the file's write lock and read what others have changed; see ``fault`` where that fails."""
         try:
-            self._connection = self._store.begin(sync=sync)
+            connection = self._connection = self._store.begin(sync=sync)
         except StoreError as fault:
             self.fault = fault
             return
         try:
-            self._read_news()
+            runs = RunTable(connection, self.root_task_id, self._store.owner.name, self._store.now)
+            self._runs = runs
+            self._read_news(connection, runs)
         except (sqlite3.Error, StoreError) as error:
             self._abandon(error)
 
     def commit(self, run: KeptRun | None) -> Kept:
         """Commit a run and what this process has changed of its root; what fails is kept for later."""
-        if self._connection is None:
+        if self._connection is None or self._runs is None:
             self._behind = True
             return Kept.NO
         try:
-            if run is not None and not self._write_run(run):
+            if run is not None and not self._runs.write(run):
                 self.roll_back()
                 return Kept.TAKEN_OVER
-            filed = self._write_budgets()
-            self._write_marks()
+            filed = self._write_budgets(self._connection)
+            self._write_marks(self._connection)
             self._store.commit()
         except (sqlite3.Error, StoreError) as error:
             self._behind = True
             self._abandon(error)
             return Kept.NO
-        self._connection = None
+        self._connection = self._runs = None
         self._filed = filed
         self._marks.clear()
         self._stops.clear()
@@ -131,7 +110,7 @@ class SqliteRoot(RootState):
 
     def roll_back(self) -> None:
         """Let go of the file without a commit."""
-        self._connection = None
+        self._connection = self._runs = None
         self._seen = None
         self._store.roll_back()
 
@@ -143,11 +122,8 @@ class SqliteRoot(RootState):
     # -- runs --------------------------------------------------------------------------------------------
 
     def join(self, run_id: str, limits: Limits) -> Budgets:
-        """Return a run's budgets; see the base class. The first run, started again, brings its own limits."""
+        """Return a run's budgets: the root's own for its first run, within them for every other."""
         budgets = super().join(run_id, limits)
-        if budgets is self.budgets:
-            for kind, budget in Budgets(limits).by_kind.items():
-                budgets.by_kind[kind].limit = budget.limit
         if self._connection is not None:
             try:
                 self._write_joined(self._connection)
@@ -161,41 +137,24 @@ class SqliteRoot(RootState):
         That is the run of the same id, whatever became of its process; else a run that a dead process left
         behind at the same work, or, with a resume grant, one that was stopped at it.
         """
+        if (runs := self._runs) is None or self._connection is None:
+            return None
         try:
-            return self._enlist(who, tag, resumed=resumed)
+            left = runs.recall(str(who.run_id)) or runs.recall_other(who, resumed=resumed)
+            runs.enter(who, tag)
+            self._read_all(self._connection, runs)
         except sqlite3.Error as error:
             self._abandon(error)
             return None
-
-    def _enlist(self, who: RunIdentity, tag: str, *, resumed: bool) -> Left | None:
-        assert self._connection is not None
-        run_id = str(who.run_id)
-        found = self._recall(run_id) or self._recall_other(who, resumed=resumed)
-        self._enter(self._connection, who, tag)
-        return found
-
-    def _enter(self, connection: sqlite3.Connection, who: RunIdentity, tag: str) -> None:
-        owner, sub = f"{self._store.owner.name}:{tag}", who.parent_run_id is not None
-        connection.execute(
-            "INSERT OR REPLACE INTO run (run_id, root_task_id, job_type, agent, is_sub, owner, touched_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (str(who.run_id), self.root_task_id, who.job_type, who.agent, sub, owner, self._store.now()),
-        )
+        return left
 
     def dismiss(self, run_id: str, tag: str, *, stopped: bool) -> None:
         """Note that a run has ended; what it knew is kept where it was stopped and may be resumed."""
-        if (connection := self._connection) is None:
-            return
-        mine = (run_id, f"{self._store.owner.name}:{tag}")
-        try:
-            if stopped:
-                connection.execute(
-                    "UPDATE run SET owner = NULL, ended = 1 WHERE run_id = ? AND owner = ?", mine
-                )
-            elif connection.execute("DELETE FROM run WHERE run_id = ? AND owner = ?", mine).rowcount:
-                connection.execute("DELETE FROM ledger WHERE run_id = ?", (run_id,))
-        except sqlite3.Error as error:
-            self._abandon(error)
+        if self._runs is not None:
+            try:
+                self._runs.dismiss(run_id, tag, stopped=stopped)
+            except sqlite3.Error as error:
+                self._abandon(error)
 
     def stop_run(self, run_id: str) -> None:
         """Note that a run was stopped, so that its id is not started again without a grant."""
@@ -222,21 +181,19 @@ class SqliteRoot(RootState):
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _read_news(self) -> None:
-        connection = self._connection
-        assert connection is not None
+    def _read_news(self, connection: sqlite3.Connection, runs: RunTable) -> None:
         # Counts the commits of all other connections: one cheap look says whether there is anything to read.
         version = (self._store.serial, connection.execute("PRAGMA data_version").fetchone()[0])
         if version != self._seen:
-            self._read_all(connection)
+            self._read_all(connection, runs)
             self._seen = version
         dead = [run_id for run_id, owner in self._others if not is_alive(owner)]
         if dead:
             for run_id in dead:
-                self._take_back(run_id)
-            self._read_all(connection)
+                runs.take_back(run_id)
+            self._read_all(connection, runs)
 
-    def _read_all(self, connection: sqlite3.Connection) -> None:
+    def _read_all(self, connection: sqlite3.Connection, runs: RunTable) -> None:
         here = (self.root_task_id,)
         found = connection.execute("SELECT first_run FROM root WHERE root_task_id = ?", here).fetchone()
         if found is None:
@@ -252,14 +209,7 @@ class SqliteRoot(RootState):
             budget.reserved += reserved - filed[1]
             self._filed[kind] = (settled, reserved)
         self._read_marks(connection)
-        mine = f"{self._store.owner.name}:"
-        self._others = [
-            (run_id, owner)
-            for run_id, owner in connection.execute(
-                "SELECT run_id, owner FROM run WHERE root_task_id = ? AND owner IS NOT NULL", here
-            )
-            if not owner.startswith(mine)
-        ]
+        self._others = runs.of_others()
 
     def _make(self, connection: sqlite3.Connection) -> None:
         connection.execute(
@@ -271,6 +221,22 @@ class SqliteRoot(RootState):
             [(self.root_task_id, kind, budget.limit) for kind, budget in self.budgets.by_kind.items()],
         )
         self._filed = dict.fromkeys(KINDS, (0, 0))
+        self._marks = self._all_marks()
+
+    def _all_marks(self) -> dict[tuple[Mark, str], str | int | None]:
+        """Return what is remembered in memory, for a file that knows nothing of the root."""
+        found: dict[tuple[Mark, str], str | int | None] = {
+            **{(Mark.DONE, name): 1 for name in self.done},
+            **{(Mark.UNCERTAIN, name): 1 for name in self.uncertain},
+            **{(Mark.QUARANTINED, name): 1 for name in self.quarantined},
+            **{(Mark.IN_FLIGHT, name): run_id for name, run_id in self.in_flight.items()},
+            **{(Mark.APPROVED, name): uses for name, uses in self.approvals.items() if uses},
+        }
+        if self.nudged:
+            found[Mark.NUDGED, ""] = 1
+        if self.halted is not None:
+            found[Mark.HALTED, ""] = self.halted
+        return found
 
     def _read_marks(self, connection: sqlite3.Connection) -> None:
         marks: dict[tuple[Mark, str], str | int | None] = {
@@ -293,36 +259,6 @@ class SqliteRoot(RootState):
         halted = by_kind[Mark.HALTED].get("")
         self.halted = None if halted is None else str(halted)
 
-    def _recall(self, run_id: str) -> Left | None:
-        """Return what is known of this very run; an earlier start of it loses what it still holds."""
-        assert self._connection is not None
-        found = self._connection.execute("SELECT ended FROM run WHERE run_id = ?", (run_id,)).fetchone()
-        if found is None:
-            return None
-        self._take_back(run_id)
-        self._read_all(self._connection)
-        return self._load(run_id, same_run=not found[0])
-
-    def _recall_other(self, who: RunIdentity, *, resumed: bool) -> Left | None:
-        assert self._connection is not None
-        found = self._connection.execute(
-            "SELECT run_id FROM run WHERE root_task_id = ? AND job_type = ? AND agent = ? AND is_sub = ? "
-            "AND owner IS NULL AND (ended = 0 OR ?) ORDER BY touched_at DESC LIMIT 1",
-            (self.root_task_id, who.job_type, who.agent, who.parent_run_id is not None, resumed),
-        ).fetchone()
-        if found is None:
-            return None
-        left = self._load(found[0], same_run=False)
-        self._connection.execute("UPDATE ledger SET run_id = ? WHERE run_id = ?", (str(who.run_id), found[0]))
-        self._connection.execute("DELETE FROM run WHERE run_id = ?", found)
-        return left
-
-    def _load(self, run_id: str, *, same_run: bool) -> Left | None:
-        assert self._connection is not None
-        memory = self._connection.execute("SELECT memory FROM run WHERE run_id = ?", (run_id,)).fetchone()[0]
-        lines = self._connection.execute("SELECT line FROM ledger WHERE run_id = ?", (run_id,)).fetchall()
-        return None if memory is None else Left(memory, [line for (line,) in lines], same_run)
-
     # -- writing -----------------------------------------------------------------------------------------
 
     def _write_joined(self, connection: sqlite3.Connection) -> None:
@@ -336,48 +272,8 @@ class SqliteRoot(RootState):
         )
         self._store.prune_now_and_then(connection)
 
-    def _write_run(self, run: KeptRun) -> bool:
-        """Write a run and the ledger rows that changed; False where another start has taken it over."""
-        connection, held, run_id = self._connection, run.held, str(run.who.run_id)
-        assert connection is not None
-        amounts = (held.steps, held.turns, held.tokens, held.cost, held.children)
-        owner = f"{self._store.owner.name}:{run.tag}"
-        values = (self._store.now(), *amounts, run.memory, run_id, owner)
-        if connection.execute(_KEEP_RUN, values).rowcount != 1:
-            if connection.execute("SELECT 1 FROM run WHERE run_id = ?", (run_id,)).fetchone():
-                return False
-            self._enter(connection, run.who, run.tag)  # the file is another than it was
-            connection.execute(_KEEP_RUN, values)
-        for fingerprint, line in run.rows:
-            connection.execute(_KEEP_ROW, (run_id, fingerprint, line))
-        return True
-
-    def _take_back(self, run_id: str) -> None:
-        """Charge what a run held whose process is gone; the writes it had under way have become uncertain."""
-        connection = self._connection
-        assert connection is not None
-        held = connection.execute(
-            "SELECT steps, turns, tokens, cost, children FROM run WHERE run_id = ?", (run_id,)
-        ).fetchone()
-        for kind, amount in zip((*_CHARGED, "children"), held, strict=True):
-            if amount:
-                charged = amount if kind in _CHARGED else 0
-                connection.execute(_SETTLE, (charged, -amount, self.root_task_id, kind))
-        connection.execute(
-            "UPDATE OR REPLACE mark SET kind = ?, value = 1 "
-            "WHERE root_task_id = ? AND kind = ? AND value = ?",
-            (Mark.UNCERTAIN.value, self.root_task_id, Mark.IN_FLIGHT.value, run_id),
-        )
-        connection.execute(
-            "UPDATE run SET owner = NULL, steps = 0, turns = 0, tokens = 0, cost = 0, children = 0 "
-            "WHERE run_id = ?",
-            (run_id,),
-        )
-
-    def _write_budgets(self) -> dict[str, tuple[int, int]]:
+    def _write_budgets(self, connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
         """Write what was spent and reserved, and return what the file says then."""
-        connection = self._connection
-        assert connection is not None
         filed = dict(self._filed)
         for kind, budget in self.budgets.by_kind.items():
             settled, reserved = budget.settled - filed[kind][0], budget.reserved - filed[kind][1]
@@ -390,9 +286,7 @@ class SqliteRoot(RootState):
                 filed[kind] = (budget.settled, budget.reserved)
         return filed
 
-    def _write_marks(self) -> None:
-        connection = self._connection
-        assert connection is not None
+    def _write_marks(self, connection: sqlite3.Connection) -> None:
         for (kind, name), value in self._marks.items():
             if value is None:
                 connection.execute(_UNMARK, (self.root_task_id, kind.value, name))

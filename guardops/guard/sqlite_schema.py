@@ -57,7 +57,9 @@ def create(connection: sqlite3.Connection) -> None:
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA journal_size_limit=4194304")
+    # Seldom, since moving the log into the file waits for the disk, in the middle of some answer.
+    connection.execute("PRAGMA wal_autocheckpoint=4000")
+    connection.execute("PRAGMA journal_size_limit=16777216")
     if _version(connection) == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock, RLock
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -51,9 +51,6 @@ class Mark(StrEnum):
 class RootState:
     """What the runs of one root task share. Hold ``lock`` while reading or writing it."""
 
-    durable: ClassVar[bool] = False
-    """Whether the state outlives the process; see :class:`guardops.guard.sqlite_root.SqliteRoot`."""
-
     root_task_id: str
     budgets: Budgets
     lock: RLock = field(default_factory=RLock)
@@ -76,12 +73,16 @@ class RootState:
     """Registrable domains that led to a halt."""
 
     def join(self, run_id: str, limits: Limits) -> Budgets:
-        """Return a run's budgets: the root's own for its first run, within them for every other."""
+        """Return a run's budgets: the root's own for its first run, within them for every other.
+
+        The first run brings its limits with it whenever it starts.
+        """
         if self.first_run is None:
             self.first_run = run_id
-        if self.first_run == run_id:
-            return self.budgets
-        return Budgets(limits, self.budgets)
+        if self.first_run != run_id:
+            return Budgets(limits, self.budgets)
+        self.budgets.hold_to(limits)
+        return self.budgets
 
     def nudge(self) -> None:
         """Use up the root's one nudge."""
