@@ -6,10 +6,11 @@ class RunsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from guardops.tenants.list_pages import register
+        from guardops.tenants import list_pages
+        from guardops.tenants.trail import kinds
 
         from .pages.saved import RUNS
-        from .trail import register_trail
+        from .trail import KINDS
 
-        register(RUNS)
-        register_trail()
+        list_pages.register(RUNS)
+        kinds.register(*KINDS)

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from django.db.models import Q
 
-from guardops.tenants.trail.kinds import Kind, register
+from guardops.tenants.trail.kinds import Kind
 
 from .models import RunHorizon, StopReview
 
 
-def register_trail() -> None:
-    register(
-        Kind(
-            slug="stop-review",
-            noun="the review of a stop",
-            model=StopReview,
-            name=lambda row, names: f"{row.run_id} in {names.of(row, 'tenant')}",
-            of_organisations=lambda ids: Q(tenant__organisation__in=ids),
-            of_tenants=lambda ids: Q(tenant__in=ids),
-        ),
-        Kind(
-            slug="retention",
-            noun="the day that runs are kept from",
-            model=RunHorizon,
-            name=lambda row, names: names.of(row, "tenant") or "everywhere",
-            of_organisations=lambda ids: Q(tenant__organisation__in=ids),
-            of_tenants=lambda ids: Q(tenant__in=ids),
-        ),
-    )
+KINDS = [
+    Kind(
+        slug="stop-review",
+        noun="the review of a stop",
+        model=StopReview,
+        name=lambda row, names: f"{row.run_id} in {names.of(row, 'tenant')}",
+        of_organisations=lambda ids: Q(tenant__organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+    ),
+    Kind(
+        slug="retention",
+        noun="the day that runs are kept from",
+        model=RunHorizon,
+        name=lambda row, names: names.of(row, "tenant") or "everywhere",
+        of_organisations=lambda ids: Q(tenant__organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+    ),
+]

@@ -1,6 +1,7 @@
 from django.urls import path
 
 from .pages.case import run_case
+from .pages.connect import connect, connect_status
 from .pages.detail import run_detail
 from .pages.export import run_export
 from .pages.list import run_list
@@ -13,6 +14,8 @@ app_name = "runs"
 
 urlpatterns = [
     path("", pages.overview, name="overview"),
+    path("connect/", connect, name="connect"),
+    path("connect/status/", connect_status, name="connect-status"),
     path("runs/", run_list, name="list"),
     path("runs/export.csv", run_export, name="export"),
     path("runs/live/", live_list, name="live"),

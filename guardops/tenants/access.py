@@ -290,5 +290,16 @@ def _is_operator(user: Person) -> bool:
     return user.is_authenticated and user.is_operator
 
 
+def admins_of(tenant: Tenant, most: int = 5) -> list[str]:
+    """Return the names of people whom a member may ask: admins of ``tenant`` or of its organisation."""
+    held = Membership.objects.filter(
+        Q(tenant=tenant) | Q(tenant=None, organisation=tenant.organisation_id),
+        role=Role.ADMIN,
+        user__is_active=True,
+    )
+    names = held.order_by("user__username").values_list("user__username", flat=True)
+    return list(names.distinct()[:most])
+
+
 def _storable(text: str) -> bool:
     return "\0" not in text

@@ -7,6 +7,7 @@ class TenantsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from .trail.own import register_own
+        from .trail.kinds import register
+        from .trail.own import KINDS
 
-        register_own()
+        register(*KINDS)

@@ -16,7 +16,7 @@ from guardops.tenants.models import (
     User,
 )
 
-from .kinds import Kind, register
+from .kinds import Kind
 from .names import Names
 
 
@@ -28,67 +28,64 @@ def _invitation(row: Any, names: Names) -> str:
     return f"{row.invitee} to {names.of(row, 'tenant') or names.of(row, 'organisation')}"
 
 
-def register_own() -> None:
-    register(
-        Kind(
-            slug="organisation",
-            noun="the organisation",
-            model=Organisation,
-            name=lambda row, _: row.name,
-            of_organisations=lambda ids: Q(pgh_obj__in=ids),
+KINDS = [
+    Kind(
+        slug="organisation",
+        noun="the organisation",
+        model=Organisation,
+        name=lambda row, _: row.name,
+        of_organisations=lambda ids: Q(pgh_obj__in=ids),
+    ),
+    Kind(
+        slug="tenant",
+        noun="the tenant",
+        model=Tenant,
+        name=lambda row, _: row.slug,
+        of_organisations=lambda ids: Q(organisation__in=ids),
+        of_tenants=lambda ids: Q(pgh_obj__in=ids),
+    ),
+    # A person's own rows, logins among them, are for those who answer for that person.
+    Kind(
+        slug="person",
+        noun="the person",
+        model=User,
+        name=lambda row, _: row.username,
+        of_organisations=lambda ids: Q(
+            pgh_obj__in=Membership.objects.filter(organisation__in=ids).values("user")
         ),
-        Kind(
-            slug="tenant",
-            noun="the tenant",
-            model=Tenant,
-            name=lambda row, _: row.slug,
-            of_organisations=lambda ids: Q(organisation__in=ids),
-            of_tenants=lambda ids: Q(pgh_obj__in=ids),
-        ),
-        # A person's own rows, logins among them, are for those who answer for that person.
-        Kind(
-            slug="person",
-            noun="the person",
-            model=User,
-            name=lambda row, _: row.username,
-            of_organisations=lambda ids: Q(
-                pgh_obj__in=Membership.objects.filter(organisation__in=ids).values("user")
-            ),
-        ),
-        Kind(
-            slug="member",
-            noun="the member",
-            model=Membership,
-            name=_member,
-            of_organisations=lambda ids: Q(organisation__in=ids),
-            of_tenants=lambda ids: Q(tenant__in=ids),
-        ),
-        Kind(
-            slug="invitation",
-            noun="the invitation of",
-            model=Invitation,
-            name=_invitation,
-            of_organisations=lambda ids: Q(organisation__in=ids),
-            of_tenants=lambda ids: Q(tenant__in=ids),
-            milestones={"accepted_at": "accepted", "revoked_at": "withdrew"},
-        ),
-        Kind(
-            slug="key",
-            noun="the API key",
-            model=ApiKey,
-            name=lambda row, _: f"{row.name} (go_{row.prefix}_…)",
-            of_organisations=lambda ids: Q(organisation__in=ids),
-            of_tenants=lambda ids: Q(
-                pgh_obj__in=ApiKeyTenant.objects.filter(tenant__in=ids).values("api_key")
-            ),
-            milestones={"revoked_at": "revoked"},
-        ),
-        Kind(
-            slug="key-tenant",
-            noun="a tenant of the API key",
-            model=ApiKeyTenant,
-            name=lambda row, names: f"{names.of(row, 'api_key')}: {names.of(row, 'tenant')}",
-            of_organisations=lambda ids: Q(organisation__in=ids),
-            of_tenants=lambda ids: Q(tenant__in=ids),
-        ),
-    )
+    ),
+    Kind(
+        slug="member",
+        noun="the member",
+        model=Membership,
+        name=_member,
+        of_organisations=lambda ids: Q(organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+    ),
+    Kind(
+        slug="invitation",
+        noun="the invitation of",
+        model=Invitation,
+        name=_invitation,
+        of_organisations=lambda ids: Q(organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+        milestones={"accepted_at": "accepted", "revoked_at": "withdrew"},
+    ),
+    Kind(
+        slug="key",
+        noun="the API key",
+        model=ApiKey,
+        name=lambda row, _: f"{row.name} (go_{row.prefix}_…)",
+        of_organisations=lambda ids: Q(organisation__in=ids),
+        of_tenants=lambda ids: Q(pgh_obj__in=ApiKeyTenant.objects.filter(tenant__in=ids).values("api_key")),
+        milestones={"revoked_at": "revoked"},
+    ),
+    Kind(
+        slug="key-tenant",
+        noun="a tenant of the API key",
+        model=ApiKeyTenant,
+        name=lambda row, names: f"{names.of(row, 'api_key')}: {names.of(row, 'tenant')}",
+        of_organisations=lambda ids: Q(organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+    ),
+]
