@@ -8,7 +8,6 @@ from guardops.tenants.trail.kinds import Kind
 
 from .models import RunHorizon, StopReview
 
-
 KINDS = [
     Kind(
         slug="stop-review",
