@@ -9,8 +9,8 @@ class RunsConfig(AppConfig):
         from guardops.tenants import list_pages
         from guardops.tenants.trail import kinds
 
-        from .pages.saved import RUNS
+        from .pages.saved import LISTS
         from .trail import KINDS
 
-        list_pages.register(RUNS)
+        list_pages.register(*LISTS)
         kinds.register(*KINDS)

@@ -9,25 +9,35 @@
   const FIELDS = "input, textarea, select, [contenteditable]";
   const isSeen = (element) => element.checkVisibility();
 
-  // Rows: the selection is where the focus goes, and stays marked when the focus leaves.
+  // Rows: the selection is where the focus goes, and stays marked when the focus leaves. Rows are swapped for new
+  // ones, so what is kept of the selected one is what it leads to, and its place among those that lead there too.
   const rows = () => [...document.querySelectorAll("[data-rows] > tr")].filter(isSeen);
-  const linkOf = (row) => row?.querySelector("[data-open], a[href]");
-  let selected = null; // the address of the selected row: rows are swapped for new ones
-  const rowOf = (address) => rows().find((row) => linkOf(row)?.getAttribute("href") === address);
-  const mark = () => {
-    const chosen = selected && rowOf(selected);
-    for (const row of document.querySelectorAll("[data-rows] > tr")) row.classList.toggle("is-selected", row === chosen);
+  const linkOf = (row) => row.querySelector("[data-open], a[href]");
+  const nameOf = (row) => linkOf(row)?.getAttribute("href") ?? row.textContent;
+  let selected = null;
+  const chosen = (all) => {
+    if (!selected) return null;
+    const same = all[selected.at];
+    return same && nameOf(same) === selected.name ? same : all.find((row) => nameOf(row) === selected.name);
   };
-  const select = (row) => {
-    selected = linkOf(row)?.getAttribute("href") ?? null;
-    mark();
-    linkOf(row)?.focus();
+  const mark = () => {
+    const all = rows();
+    const row = chosen(all);
+    for (const one of all) one.classList.toggle("is-selected", one === row);
   };
   const move = (by) => {
-    const all = rows().filter(linkOf);
-    const at = all.indexOf(rowOf(selected));
-    const next = at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1);
-    if (all.length) select(all[next]);
+    const all = rows();
+    if (!all.length) return;
+    const from = all.indexOf(chosen(all));
+    const at = from < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(from + by, 0), all.length - 1);
+    selected = { name: nameOf(all[at]), at };
+    mark();
+    if (!linkOf(all[at])) all[at].tabIndex = -1;
+    (linkOf(all[at]) ?? all[at]).focus();
+  };
+  const open = () => {
+    const row = chosen(rows());
+    if (row) linkOf(row)?.click();
   };
   document.addEventListener("htmx:afterSwap", mark);
 
@@ -50,9 +60,7 @@
   };
   const show = () => {
     const entries = new Map();
-    if (rows().some(linkOf)) {
-      entries.set("j", "Next row").set("k", "Row before").set("Enter", "Open the row");
-    }
+    if (rows().length) entries.set("j", "Next row").set("k", "Row before").set("Enter", "Open the row");
     for (const element of keyed()) {
       const { key, keyLabel } = element.dataset;
       if (!entries.has(key)) entries.set(key, keyLabel || element.textContent.trim());
@@ -81,7 +89,7 @@
     if (element) press(element);
     else if (key === "?") show();
     else if (MOVES[key]) move(MOVES[key]);
-    else if (key === "Enter" && event.target === document.body && selected) linkOf(rowOf(selected))?.click();
+    else if (key === "Enter" && selected && event.target.matches("body, [data-rows] > tr")) open();
     else {
       if (keyed().some(({ dataset }) => dataset.key.startsWith(`${key} `))) begun = { key, at: event.timeStamp };
       return;

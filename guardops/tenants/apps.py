@@ -7,7 +7,10 @@ class TenantsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from . import list_pages
+        from .lists import LISTS
         from .trail.kinds import register
         from .trail.own import KINDS
 
         register(*KINDS)
+        list_pages.register(*LISTS)

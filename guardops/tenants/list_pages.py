@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from django.http import Http404
 from django.urls import reverse
 
+from guardops.addresses import without
+
 if TYPE_CHECKING:
+    from django import forms
     from django.http import QueryDict
 
     from .models import User
@@ -38,9 +41,30 @@ class ListPage:
 _pages: dict[str, ListPage] = {}
 
 
-def register(page: ListPage) -> None:
-    """Let people save views of a list."""
-    _pages[page.name] = page
+def register(*pages: ListPage) -> None:
+    """Let people save views of these lists."""
+    _pages.update({page.name: page for page in pages})
+
+
+def understood(
+    params: QueryDict,
+    form_of: Callable[[QueryDict], forms.Form],
+    *,
+    together: tuple[str, ...] = (),
+    beside: tuple[str, ...] = (),
+) -> QueryDict:
+    """Return the parameters but for those that the list's form does not know or finds wrong.
+
+    Where one of those read ``together`` is wrong, all are. Those ``beside`` the form are kept as they are.
+    """
+    while wrong := _wrong(form_of(params), together) & set(params) - set(beside):
+        params = without(params, *wrong)
+    return params
+
+
+def _wrong(form: forms.Form, together: tuple[str, ...]) -> set[str]:
+    wrong = {*form.errors, *(set(form.data) - set(form.fields))}
+    return wrong | set(together) if wrong & set(together) else wrong
 
 
 def list_page(name: str) -> ListPage:

@@ -1,4 +1,4 @@
-"""What a saved view of the runs list keeps of an address."""
+"""What saved views of lists of runs keep of an address."""
 
 from __future__ import annotations
 
@@ -8,32 +8,38 @@ from django.utils import timezone
 
 from guardops.addresses import without
 from guardops.tenants.access import visible_tenants
-from guardops.tenants.list_pages import ListPage
+from guardops.tenants.list_pages import ListPage, understood
 from guardops.viewer import current_zone
 from runs.filters import RunFilter
 from runs.models import Run
 
+from .live import LiveFilterForm
+
 if TYPE_CHECKING:
+    from django import forms
     from django.http import QueryDict
 
     from guardops.tenants.models import User
 
-_WINDOW = ("range", "from", "to")  # read together, so that one's error is the others'
+
+def _kept_of_runs(params: QueryDict, user: User) -> QueryDict:
+    return understood(_of_own_tenants(params, user), _run_form, together=("range", "from", "to"))
 
 
-def kept(params: QueryDict, user: User) -> QueryDict:
-    """Return the parameters but for those that are no filter, make no sense, or name another's tenant."""
+def _run_form(params: QueryDict) -> forms.Form:
+    return RunFilter(params, Run.objects.none(), now=timezone.now(), zone=current_zone()).form
+
+
+def _kept_of_live_runs(params: QueryDict, user: User) -> QueryDict:
+    return understood(_of_own_tenants(params, user), LiveFilterForm, beside=("tenant",))
+
+
+def _of_own_tenants(params: QueryDict, user: User) -> QueryDict:
     slugs = visible_tenants(user).values_list("slug", flat=True)
-    kept = params if params.get("tenant", "") in ("", *slugs) else without(params, "tenant")
-    while wrong := _wrong(kept):
-        kept = without(kept, *wrong)
-    return kept
+    return params if params.get("tenant", "") in ("", *slugs) else without(params, "tenant")
 
 
-def _wrong(params: QueryDict) -> set[str]:
-    form = RunFilter(params, Run.objects.none(), now=timezone.now(), zone=current_zone()).form
-    wrong = {*form.errors, *form.ignored}
-    return (wrong | set(_WINDOW) if "range" in wrong else wrong) & set(params)
-
-
-RUNS = ListPage("runs", "runs:list", "Runs", kept)
+LISTS = (
+    ListPage("runs", "runs:list", "Runs", _kept_of_runs),
+    ListPage("live", "runs:live", "Live runs", _kept_of_live_runs),
+)

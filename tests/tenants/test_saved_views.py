@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from guardops.tenants.choices import Role
 from guardops.tenants.models import SavedView, Tenant, User
 from guardops.tenants.saved_views import MAX_VIEWS, InvalidView, delete_view, rename_view, save_view
 from tests.factories import make_member, make_tenant
@@ -80,6 +81,36 @@ def test_what_the_list_does_not_understand_is_dropped(
 
     assert queries(person) == {"View": kept}
     assert "cannot be read" not in browser.get(f"/runs/?{kept}").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "kept", "address"),
+    [
+        ("live", "state=silent&tenant=acme&size=0&x=1&after=1", "state=silent&tenant=acme", "/runs/live/"),
+        ("live", "state=odd&tenant=elsewhere", "", "/runs/live/"),
+        ("audit", "range=7d&who=mara&kind=nothing&after=1", "range=7d&who=mara", "/settings/audit/"),
+        ("keys", "state=revoked&tenant=elsewhere&page=2", "state=revoked", "/settings/keys/"),
+    ],
+)
+def test_each_list_keeps_what_it_understands(
+    client: Client, tenant: Tenant, page: str, query: str, kept: str, address: str
+) -> None:
+    make_tenant("elsewhere")
+    admin = make_member(tenant, Role.ADMIN)
+    client.force_login(admin)
+    saved = client.post(f"/views/{page}/", {"name": "Mine", "query": query})
+
+    assert queries(admin) == {"Mine": kept}
+    assert saved["Location"] == (f"{address}?{kept}" if kept else address)
+    assert 'aria-current="true">' in client.get(saved["Location"]).content.decode()
+
+
+@pytest.mark.parametrize("page", ["audit", "keys"])
+def test_view_of_a_list_that_somebody_may_not_see_is_refused(
+    browser: Client, person: User, page: str
+) -> None:
+    assert browser.post(f"/views/{page}/", {"name": "Mine", "query": ""}).status_code == 403
+    assert queries(person) == {}
 
 
 @pytest.mark.parametrize(
