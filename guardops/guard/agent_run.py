@@ -16,7 +16,6 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from guardops.guard import ladder
 from guardops.guard.answers import Check, Verdict
 from guardops.guard.batches import Batch, task_of
 from guardops.guard.calls import (
@@ -25,6 +24,7 @@ from guardops.guard.calls import (
     Stopped,
     ToolCall,
     ToolResult,
+    answer_now,
     carry_out,
     carry_out_async,
     checked,
@@ -45,7 +45,7 @@ from guardops.guard.events import (
 )
 from guardops.guard.guarded_run import RunGuard
 from guardops.guard.policy import MICRO
-from guardops.guard.reasons import Reason, known
+from guardops.guard.reasons import known
 from guardops.guard.reporter import Reporter
 from guardops.guard.state import BatchId, Ticket
 from guardops.guard.summary import VERSION
@@ -124,7 +124,7 @@ class AgentRun(RunGuard):
         Waits where the guard says so. ``progressed`` says whether the call brought the task further, or how
         to tell from its result. Raises :class:`Stopped` where the run is over.
         """
-        if (told := self.without_asking(tool)) is not None:
+        if (told := self.without_asking()) is not None:
             return told
         check = self._check_patiently(tool, args)
         if check.ticket is None:
@@ -140,7 +140,7 @@ class AgentRun(RunGuard):
         progressed: Progress = None,
     ) -> ToolResult:
         """Do the same for a coroutine function, or for a plain one in a thread."""
-        if (told := self.without_asking(tool)) is not None:
+        if (told := self.without_asking()) is not None:
             return told
         check = await self._acheck_patiently(tool, args)
         if check.ticket is None:
@@ -201,7 +201,7 @@ class AgentRun(RunGuard):
         pause = max(0.0, check.not_before - now)
         return pause if pause < left else None
 
-    def without_asking(self, tool: str) -> ToolResult | None:
+    def without_asking(self) -> ToolResult | None:
         """Answer the other calls of the very turn in which an answer was forced: they were asked for before.
 
         What the model asks for in the forced turn itself is put to the guard, and ends the run.
@@ -211,8 +211,8 @@ class AgentRun(RunGuard):
         self._unasked += 1
         if self._unasked > _MAX_UNASKED:  # the loop never comes back to the model
             return None
-        reason = known(self.ladder.reason) or Reason.OPERATOR_STOP
-        return ToolResult(ladder.message(reason, tool), reason=reason, is_error=True)
+        reason = known(self.ladder.reason)
+        return ToolResult(answer_now(reason), reason=reason, is_error=True)
 
     def withdraw(self, ticket: Ticket) -> None:
         """Give back a call that was allowed and not begun, since the run was stopped in between."""

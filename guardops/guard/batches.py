@@ -40,7 +40,7 @@ class Batch:
 
     def asks(self, place: int) -> bool:
         """Whether the guard is asked about a call: not once the run is stopped."""
-        if self._stop is None and (told := self._run.without_asking(self.calls[place].tool)) is not None:
+        if self._stop is None and (told := self._run.without_asking()) is not None:
             self._told[place] = told
         return self._stop is None and place not in self._told
 

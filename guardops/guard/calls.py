@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from guardops.guard import ladder
 from guardops.guard.answers import Check, Verdict
 from guardops.guard.events import Action
 from guardops.guard.reasons import Reason
@@ -40,7 +39,7 @@ class Stopped(Exception):
     code = "stopped"
 
     def __init__(self, action: Action, reason: Reason | None, message: str = "") -> None:
-        super().__init__(message or ladder.message(reason or Reason.OPERATOR_STOP, ""))
+        super().__init__(message or f"The run was stopped ({reason or 'stopped'}).")
         self.action = action
         self.reason = reason
 
@@ -83,8 +82,13 @@ def refused(check: Check, tool: str) -> ToolResult:
     if check.action is Action.WAIT:
         text = f"{tool} may not be called again yet, and the run has no time to wait for it."
     else:
-        text = check.message or ladder.message(check.reason or Reason.OPERATOR_STOP, tool)
+        text = check.message or answer_now(check.reason)
     return ToolResult(text, reason=check.reason, is_error=True)
+
+
+def answer_now(reason: Reason | None) -> str:
+    """Return what the model is told that still asks for tools where it has to answer."""
+    return f"No more tools may be called ({reason or 'stopped'}). Answer with what you have."
 
 
 def checked(landed: Landed) -> ToolResult:
