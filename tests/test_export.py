@@ -91,7 +91,7 @@ def test_what_is_no_text_is_written_plainly(value: Cell, cell: str) -> None:
 
 
 def test_file_reads_back_as_it_was_written() -> None:
-    rows = [['a"b', "c,d", 1], ["é", "=1", Decimal("0.5")], ["two\r\nlines", "", None]]
+    rows: list[list[Cell]] = [['a"b', "c,d", 1], ["é", "=1", Decimal("0.5")], ["two\r\nlines", "", None]]
     response = csv_response("x.csv", ["one", "two", "three"], rows)
 
     assert records(response) == [
@@ -172,8 +172,8 @@ def download() -> Iterator[Any]:
     rows: list[Iterable[Sequence[Cell]]] = []
 
     def application(environ: dict[str, Any], start_response: Any) -> Any:
-        squeeze = GZipMiddleware(lambda _: csv_response("x.csv", ["a"], rows[-1]))
-        response = squeeze(WSGIRequest(environ))
+        response = csv_response("x.csv", ["a"], rows[-1])
+        GZipMiddleware(lambda _: response).process_response(WSGIRequest(environ), response)
         start_response("200 OK", list(response.items()))
         return response
 

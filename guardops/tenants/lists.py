@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
-
-from django.forms import Form
 
 from . import access
 from .forms.keys import KeyFilterForm
@@ -20,15 +17,13 @@ if TYPE_CHECKING:
 
 
 def _kept_of_trail(params: QueryDict, user: User) -> QueryDict:
-    return understood(params, partial(_form, TrailForm, trail_scope(user).tenants))
+    tenants = list(trail_scope(user).tenants)
+    return understood(params, lambda asked: TrailForm(asked, tenants=tenants))
 
 
 def _kept_of_keys(params: QueryDict, user: User) -> QueryDict:
-    return understood(params, partial(_form, KeyFilterForm, access.require_administered_tenants(user)))
-
-
-def _form(kind: type[Form], tenants: object, params: QueryDict) -> Form:
-    return kind(params, tenants=tenants)
+    tenants = access.require_administered_tenants(user)
+    return understood(params, lambda asked: KeyFilterForm(asked, tenants=tenants))
 
 
 LISTS = (
