@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Scope
@@ -80,6 +80,12 @@ def demo_keys(demo: Iterable[DemoTenant], *, now: datetime, say: Callable[[str],
         )
         keys[plan.slug] = key_for(tenant, name="demo", now=now, say=say)
     return keys
+
+
+def demo_key(slug: str) -> str:
+    """Return the plain text of a new key for a tenant of the demo, which exists."""
+    tenant = Tenant.objects.select_related("organisation").get(slug=slug)
+    return key_for(tenant, name="demo, live", now=datetime.now(UTC), say=lambda line: None)
 
 
 def _demo_organisation(plan: DemoTenant, say: Callable[[str], None]) -> Organisation:

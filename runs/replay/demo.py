@@ -5,7 +5,7 @@ Every task is seeded by its tenant, job and number, so that the same ``now`` giv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -13,6 +13,7 @@ from random import Random
 import httpx
 
 from guardops.guard.events import Outcome, RunEnded
+from guardops.guard.guarded_run import RunGuard
 from guardops.guard.scenarios.roster import Job, jobs
 from guardops.guard.scenarios.tarpit import Loopback, serving
 from guardops.guard.scenarios.tree import Tree
@@ -27,6 +28,12 @@ LONGEST_S = 1_000.0
 """No scripted task takes longer than this many seconds."""
 LONGEST = timedelta(seconds=LONGEST_S)
 REVIEWED_AFTER = timedelta(minutes=30)
+
+Watch = Callable[[RunGuard, float], None]
+
+
+def _look_away(run: RunGuard, seconds: float) -> None:
+    """Watch nothing."""
 
 
 def run_demo(
@@ -71,8 +78,10 @@ def _task(workload: Workload, job: Job, calendar: Calendar, seed: str) -> Iterat
     yield from tree.events
 
 
-def task_tree(workload: Workload, job: Job, release: str, seed: str, rng: Random) -> Tree:
-    """Return a task of this job, ready to be played, with a guard of its own."""
+def task_tree(
+    workload: Workload, job: Job, release: str, seed: str, rng: Random, watch: Watch = _look_away
+) -> Tree:
+    """Return a task of this job, ready to be played, with a guard of its own; see `Tree` for ``watch``."""
     policy = replace(job.policy, mode=workload.mode)
     return Tree(
         Guard(policy, jitter=rng.random),
@@ -80,4 +89,5 @@ def task_tree(workload: Workload, job: Job, release: str, seed: str, rng: Random
         job.agent,
         release,
         make_id=lambda started_at, path: stable_id(started_at, f"{seed}{path}"),
+        watch=watch,
     )

@@ -1,4 +1,4 @@
-"""Posts ended runs to a gate over HTTP, at least once: what the gate has it answers as a duplicate."""
+"""Posts events to a gate over HTTP, at least once: what the gate has it answers as a duplicate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Self
 import httpx
 import msgspec
 
-from guardops.guard.events import MAX_BODY_BYTES, MAX_EVENTS, RunEnded
+from guardops.guard.events import MAX_BODY_BYTES, MAX_EVENTS, Event, WorkRefused
 from guardops.guard.replies import EventResult, EventsReply, Problem, ResultStatus
 
 EVENTS_PATH = "/api/v1/events"
@@ -29,7 +29,11 @@ _SAMPLES = 20
 
 
 class SendFailed(RuntimeError):
-    """The gate refused a whole request, or could not be reached; the text says which and why."""
+    """The gate refused a whole request, with ``status``, or could not be reached; the text says why."""
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class _Results(msgspec.Struct):
@@ -63,7 +67,7 @@ class Tally:
             f"{self.requests:,} requests, {self.retries:,} retries."
         )
 
-    def note(self, result: EventResult, event: RunEnded) -> None:
+    def note(self, result: EventResult, event: Event) -> None:
         if result.status is ResultStatus.SANITIZED:
             self.sanitized += 1
         elif result.status is ResultStatus.CONFLICT:
@@ -73,12 +77,11 @@ class Tally:
             self.rejected += 1
             self._complain(result, event)
 
-    def _complain(self, result: EventResult, event: RunEnded) -> None:
+    def _complain(self, result: EventResult, event: Event) -> None:
         if len(self.complaints) < _SAMPLES:
             place = f" in {result.field}" if result.field else ""
-            self.complaints.append(
-                f"{event.run_id}: {result.status} {result.code}{place} {result.message}".rstrip()
-            )
+            named = event.refusal_id if isinstance(event, WorkRefused) else event.run_id
+            self.complaints.append(f"{named}: {result.status} {result.code}{place} {result.message}".rstrip())
 
 
 class Sender:
@@ -93,6 +96,7 @@ class Sender:
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
         attempts: int = ATTEMPTS,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.tally = Tally()
         self._sleep = sleep
@@ -100,7 +104,7 @@ class Sender:
         self._attempts = attempts
         self._client = httpx.Client(
             base_url=url,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             transport=transport,
             trust_env=False,
             headers={
@@ -116,9 +120,12 @@ class Sender:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._client.close()
 
-    def send(self, events: Iterable[RunEnded], on_sent: Callable[[int], None] = lambda count: None) -> Tally:
+    def send(self, events: Iterable[Event], on_sent: Callable[[int], None] = lambda count: None) -> Tally:
         """Send all ``events`` and return the tally; ``on_sent`` hears how many each request settled.
 
         Raises ``SendFailed`` where the gate refuses a request as a whole or stays unreachable.
@@ -128,7 +135,7 @@ class Sender:
             on_sent(len(batch))
         return self.tally
 
-    def _settle(self, batch: list[RunEnded], response: httpx.Response) -> None:
+    def _settle(self, batch: list[Event], response: httpx.Response) -> None:
         self.tally.requests += 1
         try:
             if response.status_code == EVERY_EVENT_REJECTED:
@@ -158,7 +165,7 @@ class Sender:
                     return response
                 problem = _problem(response)
                 if response.status_code not in RETRIED:
-                    raise SendFailed(f"{response.url} refused the request: {problem}")
+                    raise SendFailed(f"{response.url} refused the request: {problem}", response.status_code)
                 asked = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
                 wait = wait if asked is None else min(asked, LONGEST_WAIT_S)
             if attempt < self._attempts - 1:
@@ -195,10 +202,10 @@ def _problem(response: httpx.Response) -> str:
     return f"HTTP {response.status_code} {problem.code}: {problem.detail or problem.title}"
 
 
-def _bodies(events: Iterable[RunEnded]) -> Iterator[tuple[list[RunEnded], bytes]]:
+def _bodies(events: Iterable[Event]) -> Iterator[tuple[list[Event], bytes]]:
     """Yield batches of at most ``MAX_EVENTS`` and ``MAX_BODY_BYTES``, each with its gzipped JSON array."""
     encoder = msgspec.json.Encoder()
-    batch: list[RunEnded] = []
+    batch: list[Event] = []
     parts: list[bytes] = []
     size = 2
     for event in events:

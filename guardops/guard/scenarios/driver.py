@@ -54,7 +54,7 @@ class Driver:
     """Runs one script under one run's guard; ``clock`` is the one that the run's guard was given.
 
     ``hire`` runs an agent that the script starts to its end and says what it brought; ``depth`` is how many
-    starts there were between the task's first run and this one.
+    starts there were between the task's first run and this one. ``watch`` is called after every turn.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Driver:
         *,
         hire: Callable[[Script], Seen] | None = None,
         depth: int = 0,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
         self.stop: Stop | None = None
         self.proposed = 0
@@ -75,6 +76,7 @@ class Driver:
         self._rates = rates
         self._hire = hire
         self._depth = depth
+        self._watch = watch
         self._transcript = Transcript()
         self._heard = _QUIET
 
@@ -94,6 +96,7 @@ class Driver:
             while True:
                 self._heard = _QUIET
                 self._take(turn)
+                self._watch()
                 if self.stop is not None:
                     script.close()
                     return None

@@ -28,6 +28,8 @@ class Tree:
     release: str
     make_id: Callable[[datetime, str], UUID]
     """Makes the id of a run from its start and a name that no other run of the tree has."""
+    watch: Callable[[RunGuard, float], None] = lambda run, seconds: None
+    """Called after every turn of every run, with the seconds since that run's start."""
     events: list[RunEnded] = field(default_factory=list)
 
     def play(self, script: Script, started_at: datetime, *, resumed: RunEnded | None = None) -> RunEnded:
@@ -54,7 +56,8 @@ class Tree:
             hired += 1
             return self._hire(helper, run, clock, f"{path}/{hired}")
 
-        driven = Driver(run, clock, hire=hire, depth=depth).drive(script, **details)
+        driver = Driver(run, clock, hire=hire, depth=depth, watch=lambda: self.watch(run, clock.seconds))
+        driven = driver.drive(script, **details)
         self.events.append(driven.event)
         return driven
 
