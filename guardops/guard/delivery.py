@@ -20,7 +20,7 @@ EVENTS_PATH = "/api/v1/events"
 DENIED_SECONDS = 300.0
 """How long a refused key waits: the events are kept, and somebody may mend the key."""
 MAX_RETRY_AFTER = 3_600.0
-_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+_TIMEOUT = httpx.Timeout(15.0, connect=5.0)
 _DENIED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _REFUSED = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
 

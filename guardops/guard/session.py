@@ -26,7 +26,7 @@ from guardops.guard.events import Envelope
 from guardops.guard.guarded_run import RunGuard, TicketError
 from guardops.guard.ids import uuid7
 from guardops.guard.policy import Policy
-from guardops.guard.reporter import Reporter
+from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.settings import Settings
 from guardops.guard.state import RunIdentity, Ticket
 from guardops.guard.stores import MemoryStore, Store
@@ -80,16 +80,18 @@ class Guard:
         policy: Policy | None = None,
         *,
         tenant: str | None = None,
+        pace: Pace | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
         """Return the guard that the environment describes.
 
         It reports to ``GUARDOPS_URL`` with the key in ``GUARDOPS_KEY``, and keeps its state and what waits to
-        be sent in the folder ``GUARDOPS_STATE``. A key of several tenants needs a ``tenant``. Raises
-        :class:`guardops.guard.settings.SettingsError`, which names the variable that is missing or wrong.
+        be sent in the folder ``GUARDOPS_STATE``. A key of several tenants needs a ``tenant``; ``pace`` says
+        how often things are sent. Raises :class:`guardops.guard.settings.SettingsError`, which names the
+        variable that is missing or wrong.
         """
         settings = Settings.from_env(environ, tenant)
-        return cls(policy, store=settings.store(), reporter=settings.reporter(), tenant=tenant)
+        return cls(policy, store=settings.store(), reporter=settings.reporter(pace), tenant=tenant)
 
     def run(
         self,

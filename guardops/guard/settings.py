@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 from guardops.guard.delivery import Delivery
-from guardops.guard.reporter import Reporter
+from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.spool import Spool, make_private
 from guardops.guard.sqlite import SqliteStore
 from guardops.guard.stores import MemoryStore, Store
@@ -67,9 +67,10 @@ class Settings:
             return MemoryStore()
         return SqliteStore(self.state / "runs.sqlite3")
 
-    def reporter(self) -> Reporter:
+    def reporter(self, pace: Pace | None = None) -> Reporter:
         """Return a reporter with a spool of its own for this gate and tenant."""
-        return Reporter(Spool(self.state / "spool" / self.destination), Delivery(self.url, self.key))
+        spool = Spool(self.state / "spool" / self.destination)
+        return Reporter(spool, Delivery(self.url, self.key), pace=pace)
 
     @property
     def destination(self) -> str:

@@ -1,8 +1,9 @@
 """Events that wait to be sent, on disk: they outlive a kill, a restart and an outage of any length.
 
 A record is with the kernel when :meth:`Spool.append` returns, so it outlives the process however that ends.
-:meth:`Spool.sync`, which the reporter calls every second, puts it on the disk itself: a machine that loses
-power may lose its last second. Segments of processes that have died are taken over by one that lives.
+:meth:`Spool.sync`, which the reporter calls before every request and every second between them, puts it on
+the disk itself: a machine that loses power may lose its last seconds. Segments of processes that have died
+are taken over by one that lives.
 
 The spool is bounded. Where it is full the records of the lowest rank go first, the oldest of them first; what
 went is counted. Where the disk is full or the folder can't be written, records stay in memory, within a bound
