@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,6 @@ from runs.choices import StopVerdict
 from runs.models.reviews import MAX_NOTE
 
 if TYPE_CHECKING:
-    from django.http import QueryDict
-
     from runs.models import StopReview
 
 
@@ -55,7 +53,7 @@ class StopReviewForm(forms.Form):
     seen = SeenField(required=False)
 
     def __init__(
-        self, data: QueryDict | None = None, *, reasons: Sequence[str], current: StopReview | None
+        self, data: Mapping[str, Any] | None = None, *, reasons: Sequence[str], current: StopReview | None
     ) -> None:
         kept = {name: getattr(current, name) for name in ("verdict", "detector", "note")} if current else {}
         # What cannot be seen is written out, here and in the page, and read back by the methods above.
@@ -75,8 +73,7 @@ class StopReviewForm(forms.Form):
 
     def as_seen(self, current: StopReview | None) -> StopReviewForm:
         """Return the form with what was typed, made anew from the review that stands."""
-        data = self.data.copy()
-        data["seen"] = mark_of(current)
+        data = {name: self.data.get(name, "") for name in self.fields} | {"seen": mark_of(current)}
         return StopReviewForm(data, reasons=self.reasons, current=current)
 
 
