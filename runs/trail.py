@@ -16,6 +16,7 @@ KINDS = [
         name=lambda row, names: f"{row.run_id} in {names.of(row, 'tenant')}",
         of_organisations=lambda ids: Q(tenant__organisation__in=ids),
         of_tenants=lambda ids: Q(tenant__in=ids),
+        fields={"by": "reviewer", "at": "time"},
     ),
     Kind(
         slug="retention",

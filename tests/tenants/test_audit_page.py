@@ -28,7 +28,7 @@ def test_a_change_is_told_with_its_actor_and_request(client: Client, cast: Cast)
     client.force_login(cast.admin)
     client.post(f"/settings/keys/{key.pk}/revoke/", headers={"X-Request-ID": "req-42"})
     text = client.get(URL).content.decode()
-    assert "revoked the API key <strong><bdi>workers" in text
+    assert "Revoked the API key <strong><bdi>workers" in text
     assert cast.admin.username in text
     assert "req-42" in text
 
@@ -41,7 +41,7 @@ def test_filters_narrow_the_page_and_the_file_alike(client: Client, cast: Cast) 
     query = {"kind": "key", "action": "update", "who": cast.admin.username, "tenant": cast.tenant.slug}
     text = client.get(URL, query).content.decode()
     [row] = file(client, **query)
-    assert "revoked the API key" in text
+    assert "Revoked the API key" in text
     assert "others" not in text
     assert (row["action"], row["kind"], row["actor"]) == ("update", "key", cast.admin.username)
     assert row["thing"] == f"workers (go_{key.prefix}_…)"

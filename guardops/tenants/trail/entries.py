@@ -51,11 +51,8 @@ class Entry:
     request_id: str
     kind: Kind
     label: str
-
-    @property
-    def only_change(self) -> Change | None:
-        """The change that the sentence tells by itself."""
-        return self.changes[0] if self.label == "update" and len(self.changes) == 1 else None
+    only_change: Change | None
+    """The change that the sentence tells by itself."""
 
 
 def entries(rows: Sequence[Row]) -> list[Entry]:
@@ -69,26 +66,36 @@ def _entry(row: Row, names: Names) -> Entry:
     context = event.pgh_context or {}
     actor = context.get("actor") or {}
     changes = list(_changes(row, names))
+    milestone = _milestone(row)
+    lone = event.pgh_label == "update" and len(changes) == 1 and not milestone
     return Entry(
         at=event.pgh_created_at,
         actor=str(actor.get("name", "")),
         by_person=actor.get("kind") == "user",
-        verb=_verb(row, changes),
+        verb=milestone or _verb(event.pgh_label, changes),
         noun=kind.noun,
         name=kind.name(event, names),
         changes=changes,
         request_id=str(context.get("request_id", "")),
         kind=kind,
         label=event.pgh_label,
+        only_change=changes[0] if lone else None,
     )
 
 
-def _verb(row: Row, changes: Sequence[Change]) -> str:
-    if row.event.pgh_label in _VERBS:
-        return _VERBS[row.event.pgh_label]
-    for field, verb in row.kind.milestones.items():
-        if getattr(row.event, field) is not None and getattr(row.before, field, None) is None:
+def _milestone(row: Row) -> str:
+    """Return the verb for a field that was filled in, empty where none was."""
+    if row.event.pgh_label != "update":
+        return ""
+    for name, verb in row.kind.milestones.items():
+        if getattr(row.event, name) is not None and getattr(row.before, name, None) is None:
             return verb
+    return ""
+
+
+def _verb(label: str, changes: Sequence[Change]) -> str:
+    if label in _VERBS:
+        return _VERBS[label]
     if len(changes) == 1:
         return f"changed the {changes[0].field} of"
     return f"changed {len(changes)} fields of"
@@ -103,7 +110,7 @@ def _changes(row: Row, names: Names) -> Iterator[Change]:
             continue
         before, after = _text(old, field, names), _text(new, field, names)
         if before != after and not (label == "insert" and after == "no"):
-            yield Change(str(field.verbose_name), before, after)
+            yield Change(row.kind.fields.get(field.name, str(field.verbose_name)), before, after)
 
 
 def _text(event: Any | None, field: Any, names: Names) -> str:

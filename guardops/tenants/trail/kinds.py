@@ -29,6 +29,8 @@ class Kind:
     """Finds those that an admin of these tenants may read; None where that takes the whole organisation."""
     milestones: Mapping[str, str] = field(default_factory=dict)
     """Verbs for changes that fill in an empty field: ``{"revoked_at": "revoked"}``."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """What fields are called, where their own names read badly in a sentence."""
 
     @property
     def event(self) -> Any:

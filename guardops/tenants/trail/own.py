@@ -70,6 +70,7 @@ KINDS = [
         of_organisations=lambda ids: Q(organisation__in=ids),
         of_tenants=lambda ids: Q(tenant__in=ids),
         milestones={"accepted_at": "accepted", "revoked_at": "withdrew"},
+        fields={"expires_at": "expiry"},
     ),
     Kind(
         slug="key",
@@ -79,6 +80,7 @@ KINDS = [
         of_organisations=lambda ids: Q(organisation__in=ids),
         of_tenants=lambda ids: Q(pgh_obj__in=ApiKeyTenant.objects.filter(tenant__in=ids).values("api_key")),
         milestones={"revoked_at": "revoked"},
+        fields={"expires_at": "expiry", "created_by": "maker"},
     ),
     Kind(
         slug="key-tenant",

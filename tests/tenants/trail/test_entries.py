@@ -108,4 +108,4 @@ def test_what_was_removed_since_keeps_its_number(read: Read, operator: User) -> 
 def test_times_are_told_in_the_readers_zone(read: Read, operator: User) -> None:
     make_key(make_tenant(), expires_at=NOW + timedelta(days=1))
     [entry] = read(operator, kind="key").entries
-    assert Change("expires at", "–", "2026-03-15 15:09:26 UTC") in entry.changes
+    assert Change("expiry", "–", "2026-03-15 15:09:26 UTC") in entry.changes
