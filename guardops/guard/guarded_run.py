@@ -16,7 +16,8 @@ from typing import Any
 from guardops.guard import checks, summary, turns
 from guardops.guard.answers import CONTINUE, Check, Verdict
 from guardops.guard.dispatch import dispatch, prepare, release, unjudged
-from guardops.guard.events import Action, Answer, Mode, Outcome, RunEnded
+from guardops.guard.envelope import Refusal, SigningKey, child_envelope, sign
+from guardops.guard.events import Action, Answer, Envelope, Mode, Outcome, RunEnded
 from guardops.guard.fingerprint import FingerprintError, fingerprint
 from guardops.guard.keeping import Keeper
 from guardops.guard.ladder import Ladder
@@ -287,6 +288,25 @@ class RunGuard:
         """Return the share used of each limit of the run, by its name; 1 and more is used up."""
         with self.state.root.lock:
             return pressure_on(self.state, self.counts, self._clock() if at is None else at)
+
+    def envelope(
+        self,
+        package: object,
+        *,
+        ticket: Ticket | None = None,
+        key: SigningKey | None = None,
+        policy_revision: int = 0,
+    ) -> Envelope | Refusal:
+        """Return what to send along with work that another process will do, charged to the root.
+
+        ``package`` is that work, as JSON. The ``ticket`` is the call's that hands it over, where the tool is
+        declared as one that delegates or spawns. With the tenant's ``key`` the envelope is signed.
+        """
+        with self._answer:
+            made = child_envelope(
+                self.state, self.who, package, ticket=ticket, policy_revision=policy_revision
+            )
+        return sign(made, key) if key is not None and isinstance(made, Envelope) else made
 
     # -- what the application and people say -------------------------------------------------------------
 

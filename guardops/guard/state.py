@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from guardops.guard.budgets import Budgets
 from guardops.guard.cycles import CycleDetector
+from guardops.guard.events import ChainLink
 from guardops.guard.fingerprint import Fingerprint
 from guardops.guard.ledger import Ledger, Row
 from guardops.guard.policy import Limits, Policy, ToolSpec
@@ -34,6 +35,8 @@ class RunIdentity(Struct, frozen=True):
     agent: str = ""
     release: str = ""
     prompt_version: str = ""
+    chain: tuple[ChainLink, ...] = ()
+    """The hand-overs that led to the run, oldest first."""
 
 
 class Trip(Struct, frozen=True):

@@ -17,6 +17,7 @@ from guardops.guard.events import (
     Action,
     Answer,
     GuardInfo,
+    Lineage,
     Outcome,
     Peaks,
     PolicyInForce,
@@ -213,6 +214,12 @@ def run_ended(
         last_steps=[_wire_step(step, who.started_at) for step in record.recent],
         limits=state.policy.limits_in_force(),
         policy=PolicyInForce(mode=state.policy.mode),
+        lineage=Lineage(
+            root=who.root_task_id,
+            parent=str(who.parent_run_id or ""),
+            hops_remaining=state.hops,
+            chain=list(who.chain),
+        ),
         truncated=_truncated(record),
         guard=GuardInfo(version=VERSION),
     )
