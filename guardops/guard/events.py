@@ -124,6 +124,7 @@ Short = Annotated[str, Meta(max_length=256)]
 Text = Annotated[str, Meta(max_length=4_096)]
 Hash = Annotated[str, Meta(max_length=80)]
 Cost = Annotated[Decimal, Meta(description="USD, a decimal string with at most six places")]
+Time = Annotated[datetime, Meta(tz=True, description="UTC, or with its offset from it")]
 Share = Annotated[float, Meta(ge=0, le=100, description="share used of a limit: 1 is all of it")]
 
 
@@ -175,7 +176,7 @@ class LedgerRow(Struct, kw_only=True, omit_defaults=True):
     state_version: Count = 0
     in_flight: bool = False
     uncertain: bool = False
-    last_at: datetime | None = None
+    last_at: Time | None = None
 
 
 class Intervention(Struct, kw_only=True, omit_defaults=True):
@@ -198,7 +199,7 @@ class Step(Struct, kw_only=True, omit_defaults=True):
     error_class: Code = ""
     error_code: Code = ""
     progressed: bool | None = None
-    at: datetime | None = None
+    at: Time | None = None
 
 
 class PolicyInForce(Struct, kw_only=True, omit_defaults=True):
@@ -256,8 +257,8 @@ class RunEnded(Struct, kw_only=True, omit_defaults=True, tag_field="type", tag="
 
     job_type: Name
     outcome: Outcome
-    ended_at: datetime
-    started_at: datetime
+    ended_at: Time
+    started_at: Time
     run_id: UUID | None = None
     external_id: Label | None = None
     tenant: Label | None = None
@@ -313,7 +314,7 @@ class Envelope(Struct, kw_only=True, omit_defaults=True):
     parent_run_id: UUID | None = None
     hops_remaining: Count | None = None
     descendants_budget: Count | None = None
-    deadline: datetime | None = None
+    deadline: Time | None = None
     chain: Annotated[list[ChainLink], Meta(max_length=32)] = []
     policy_revision: Revision = 0
     kid: Code | None = None
@@ -324,7 +325,7 @@ class RunStarted(Struct, kw_only=True, omit_defaults=True, tag_field="type", tag
     """A run that began; it is live until its `RunEnded` arrives. Its identity is that of `RunEnded`."""
 
     job_type: Name
-    started_at: datetime
+    started_at: Time
     run_id: UUID | None = None
     external_id: Label | None = None
     tenant: Label | None = None
@@ -352,7 +353,7 @@ class RunHeartbeat(Struct, kw_only=True, omit_defaults=True, tag_field="type", t
     run_id: UUID | None = None
     external_id: Label | None = None
     tenant: Label | None = None
-    at: datetime | None = None
+    at: Time | None = None
     steps: Count = 0
     turns: Count = 0
     cost: Cost = Decimal(0)
@@ -370,7 +371,7 @@ class WorkRefused(Struct, kw_only=True, omit_defaults=True, tag_field="type", ta
     reason: Annotated[str, Meta(min_length=1, max_length=64)]
     refusal_id: UUID | None = None
     tenant: Label | None = None
-    at: datetime | None = None
+    at: Time | None = None
     job_type: Label = ""
     agent: Label = ""
     envelope: Envelope | None = None

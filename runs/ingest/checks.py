@@ -119,8 +119,6 @@ def _is_plain(time: datetime) -> bool:
 
 
 def _utc(time: datetime, field: str) -> datetime:
-    if time.tzinfo is None:
-        raise Rejected("A time names its offset from UTC.", code="invalid", field=field)
     try:
         time = time.astimezone(UTC)
     except OverflowError:

@@ -1,19 +1,28 @@
-"""Whatever is sent, the answer is a reply or a problem below 500, and every stored run can be read."""
+"""Whatever is sent, the answer is a reply or a problem below 500, and every stored row can be read."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from copy import deepcopy
+from typing import Any, get_args
 
+import pytest
+import schemathesis
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from litestar.testing import TestClient
+from schemathesis import GenerationMode
+from schemathesis.schemas import APIOperation
 
-from guardops.guard.events import RunEnded
+from guardops.gate.openapi import document, vectors
+from guardops.guard.events import Event
+from guardops.tenants.choices import Scope
 from guardops.tenants.models import Tenant
-from runs.models import Run
+from runs.models import LiveRun, RefusedWork, Run
+from tests.factories import make_tenant
+from tests.runs.ingest.wire import MAKERS
 
-from .conftest import now_event
+from .conftest import bearer, now_event
 
 Gate = TestClient[Any]
 URL = "/api/v1/events"
@@ -61,12 +70,19 @@ HOSTILE = [
     b'[{"kind":"tool","name":"a"}]',
 ]
 
+HOSTILE_TEXTS = ["a\0b", "a\ud800b", "\u202e", "x" * 5_000, "", "NaN", "1e5000", "20000-01-01T00:00:00Z"]
+HOSTILE_NUMBERS = [-1, 0, 2**31, 2**63, 2**64, 10**400, 1e308, 5e-324, -0.0, float("inf"), float("nan")]
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
-FIELDS = list(RunEnded.__struct_fields__)
+FIELDS = {kind.__struct_config__.tag: [*kind.__struct_fields__, "unknown"] for kind in get_args(Event)}
+OPERATIONS = {
+    operation.ok().label: operation.ok()
+    for operation in schemathesis.openapi.from_dict(document()).get_all_operations()
+}
 
 
 def send(gate: Gate, key: dict[str, str], content: bytes, **headers: str) -> Any:
@@ -82,21 +98,29 @@ def read_all(tenant: Tenant) -> None:
     for run in Run.objects.filter(tenant_id=tenant.pk):
         json.dumps(run.detail).encode()
         assert 1970 <= run.at.year < 2200
+    for live in LiveRun.objects.filter(tenant_id=tenant.pk):
+        json.dumps([live.detail, live.pressures, live.sources]).encode()
+        assert 1970 <= live.started_at.year < 2200
+    for work in RefusedWork.objects.filter(tenant_id=tenant.pk):
+        json.dumps([work.detail, work.envelope]).encode()
+        assert 1970 <= work.at.year < 2200
 
 
 def test_hostile_value_is_refused_for_its_event_or_stored(
     gate: Gate, tenant: Tenant, key: dict[str, str]
 ) -> None:
-    for field in [*FIELDS, "unknown"]:
-        lines = [
-            json.dumps(now_event()).encode().removesuffix(b"}") + b',"%s":%s}' % (field.encode(), value)
-            for value in HOSTILE
-        ]
-        last = json.dumps(now_event(agent=f"after {field}")).encode()
-        reply = send(gate, key, b"\n".join([*lines, last])).json()
-        rejected = [result["index"] for result in reply["results"] if result["status"] == "rejected"]
-        assert len(HOSTILE) not in rejected, field
-        assert reply["accepted"] == len(HOSTILE) + 1 - len(rejected), field
+    for kind, fields in FIELDS.items():
+        for field in fields:
+            lines = [
+                json.dumps(MAKERS[kind]()).encode().removesuffix(b"}")
+                + b',"%s":%s}' % (field.encode(), value)
+                for value in HOSTILE
+            ]
+            last = json.dumps(now_event(agent=f"after {kind} {field}")).encode()
+            reply = send(gate, key, b"\n".join([*lines, last])).json()
+            rejected = [result["index"] for result in reply["results"] if result["status"] == "rejected"]
+            assert len(HOSTILE) not in rejected, (kind, field)
+            assert reply["accepted"] + len(rejected) + reply["duplicates"] == len(HOSTILE) + 1, (kind, field)
     read_all(tenant)
 
 
@@ -116,13 +140,70 @@ def test_any_json_is_answered(gate: Gate, key: dict[str, str], content: bytes) -
     send(gate, key, content)
 
 
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return where in plain data there is something, from the outside in."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, item in inner for found in [(*path, key), *places(item, (*path, key))]]
+
+
+@st.composite
+def mutants(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a full event of any type in which a few things are missing, doubled or something else."""
+    event = deepcopy(draw(st.sampled_from([*vectors().values()])))
+    event.pop("tenant")
+    for _ in range(draw(st.integers(1, 4))):
+        *path, last = draw(st.sampled_from(places(event)))
+        parent = event
+        for step in path:
+            parent = parent[step]
+        change = draw(st.sampled_from(["drop", "replace", "hostile", "swap", "repeat"]))
+        if change == "drop":
+            del parent[last]
+        elif change == "replace":
+            parent[last] = draw(json_values)
+        elif change == "hostile":
+            parent[last] = draw(st.sampled_from(HOSTILE_TEXTS) | st.sampled_from(HOSTILE_NUMBERS))
+        elif change == "swap":
+            parent[last] = deepcopy(event[draw(st.sampled_from(sorted(event)))])
+        elif isinstance(parent[last], list):
+            parent[last] = parent[last] * draw(st.sampled_from([2, 7, 60]))
+        if not event:
+            break
+    return event
+
+
 @FUZZ
-@given(changes=st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=4))
-def test_any_value_in_any_field_is_answered(
-    gate: Gate, tenant: Tenant, key: dict[str, str], changes: dict[str, Any]
+@given(events=st.lists(mutants(), min_size=1, max_size=6))
+def test_any_change_of_a_good_event_is_answered(
+    gate: Gate, tenant: Tenant, key: dict[str, str], events: list[dict[str, Any]]
 ) -> None:
-    send(gate, key, json.dumps([now_event(), {**now_event(), **changes}]).encode())
+    reply = send(gate, key, json.dumps([*events, now_event()]).encode()).json()
+    assert len(events) not in [result["index"] for result in reply["results"]]
     read_all(tenant)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fits", "misfits"])
+def test_whatever_the_document_tells_to_send_is_answered(gate: Gate, mode: GenerationMode) -> None:
+    tenant = make_tenant()
+    key = bearer(tenant, scopes=(Scope.EVENTS_WRITE, Scope.EVENTS_BACKFILL))
+    for operation in OPERATIONS.values():
+        if mode is GenerationMode.POSITIVE or operation.method == "post":
+            ask(gate, key, operation, mode)
+    read_all(tenant)
+
+
+def ask(gate: Gate, key: dict[str, str], operation: APIOperation, mode: GenerationMode) -> None:
+    @FUZZ
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def each(case: schemathesis.Case) -> None:
+        request = case.as_transport_kwargs(base_url="http://testserver")
+        names = ("Content-Type", "Content-Encoding", "GuardOps-Backfill")
+        headers = {name: request["headers"][name] for name in names if name in request["headers"]}
+        content = json.dumps(request["json"]).encode() if "json" in request else request.get("data") or b""
+        response = gate.request(case.method, request["url"], content=content, headers=key | headers)
+        assert response.status_code < 500, response.text
+
+    each()
 
 
 @FUZZ

@@ -39,7 +39,7 @@ from .wire import checked
         (
             {"last_steps": [{"step": 1, "tool": "t", "at": "2026-03-14T15:00:00"}]},
             "invalid",
-            "last_steps.at",
+            "last_steps[0].at",
         ),
         ({"tokens": {"input": 5, "cached": 6}}, "out_of_range", "tokens.cached"),
         ({"halt_detail": {"text": "x" * 4_096}}, "too_large", "halt_detail"),
