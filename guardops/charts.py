@@ -311,7 +311,8 @@ def _x_ticks(
 
 def _line_title(column: Column, lines: Sequence[Line], i: int) -> str:
     said = ", ".join(f"{line.name} {line.values[i]:,}" for line in lines if line.values[i] is not None)
-    return f"{column.title}: {said or 'none'}"
+    nothing = "in part, so not drawn" if column.partial else "none"
+    return f"{column.title}: {said or nothing}"
 
 
 def _strokes(slots: Sequence[Slot], lines: Sequence[Line], y: Any, cap: int | None) -> tuple[Stroke, ...]:

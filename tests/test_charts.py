@@ -141,6 +141,14 @@ def test_line_without_values_is_not_drawn() -> None:
     assert chart.drawings[0].strokes == ()
 
 
+def test_column_that_is_not_over_is_not_said_to_be_empty() -> None:
+    columns = make_columns(2, partial=True)
+    chart = line_chart("Steps", columns, [Line("line-p99", "p99", [None, None])], label_steps=STEPS)
+
+    titles = [slot.title for slot in chart.drawings[0].slots]
+    assert titles == ["hour 0: none", "hour 1: in part, so not drawn"]
+
+
 def test_sparkline_spans_its_box_and_needs_two_values() -> None:
     assert sparkline([1.0, 3.0]) == "M0,19L100,3"
     assert sparkline([None, 3.0]) == ""
