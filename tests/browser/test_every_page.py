@@ -25,6 +25,8 @@ PAGES: dict[str, Callable[[Tenant], str]] = {
     "run": lambda tenant: run_of(tenant),
     "keys": lambda _: reverse("tenants:keys"),
     "key-create": lambda _: reverse("tenants:key-create"),
+    "audit": lambda _: reverse("tenants:audit"),
+    "connect": lambda _: reverse("runs:connect"),
     "not-found": lambda _: "/nowhere/",
     "nonsense": lambda _: "/?range=3y",
 }

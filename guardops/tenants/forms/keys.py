@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.db.models import Q
 
 from guardops.tenants.choices import KeyState, Scope
 from guardops.tenants.keys import create_key
@@ -139,7 +140,7 @@ class KeyFilterForm(forms.Form):
         if tenant := self.cleaned_data["tenant"]:
             keys = keys.filter(pk__in=ApiKeyTenant.objects.filter(tenant__slug=tenant).values("api_key"))
         if state := self.cleaned_data["state"]:
-            keys = keys.filter(state=state)
+            keys = keys.filter(Q(state=state))
         return keys
 
 

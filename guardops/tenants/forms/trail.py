@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,7 +52,7 @@ class TrailForm(forms.Form):
     after = PlaceField()
     before = PlaceField()
 
-    def __init__(self, *args: Any, tenants: list[Tenant], **options: Any) -> None:
+    def __init__(self, *args: Any, tenants: Sequence[Tenant], **options: Any) -> None:
         super().__init__(*args, **options)
         self._tenants = {tenant.slug: tenant for tenant in tenants}
         self._choose("tenant", [(tenant.slug, tenant.name) for tenant in tenants])

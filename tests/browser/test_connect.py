@@ -1,0 +1,52 @@
+"""From an empty tenant to its first run: a fresh key, the call with it filled in, a line that turns green."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from guardops.tenants.models import Tenant, User
+from runs.models import Run
+from tests.browser.conftest import Desks, Look
+from tests.browser.test_every_page import complaints, faults
+from tests.gate_process import GateProcess
+
+PHONE = Look("dark", 360)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="sends the call with curl, which is not installed")
+def test_the_call_that_the_page_shows_turns_it_green(
+    desk: Desks, tenant: Tenant, person: User, database_url: str, settings: Any
+) -> None:
+    with GateProcess(database_url) as gate:
+        settings.GATE_URL = gate.url
+        at = desk(person, PHONE)
+        at.open("/").get_by_role("link", name="Connect an agent").click()
+        at.page.get_by_role("button", name="Make a key and fill it in").click()
+        at.page.get_by_role("link", name="curl").click()
+        at.page.get_by_text("Waiting for the first event of acme").wait_for()
+        assert (faults(at), complaints(at), at.sideways_scroll()) == ([], [], 0)
+        call = at.page.locator("#snippet-sample").inner_text()
+        sent = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True, timeout=20)
+        at.page.locator("#connect-status.note-ok").wait_for()
+    assert '"accepted":1' in sent.stdout
+    assert (faults(at), complaints(at)) == ([], [])
+    link = at.page.get_by_role("link", name=re.compile("the run of research"))
+    run = Run.objects.get(tenant_id=tenant.pk)
+    assert link.get_attribute("href") == f"/runs/{run.run_id}/?tenant=acme"
+    assert at.page.locator("#connect-status[hx-get]").count() == 0
+    assert at.page.locator("#key").is_visible()
+
+
+def test_connecting_works_without_scripts(desk: Desks, tenant: Tenant, person: User) -> None:
+    at = desk(person, java_script_enabled=False)
+    at.open("/connect/").get_by_role("button", name="Make a key and fill it in").click()
+    at.page.get_by_role("link", name="curl").click()
+    assert re.search("Bearer go_[0-9a-f]{12}_", at.page.locator("#snippet-sample").inner_text())
+    assert not at.page.locator("#snippet-guard").is_visible()
+    at.page.get_by_role("link", name="Look now").click()
+    at.page.get_by_text("Waiting for the first event of acme").wait_for()
