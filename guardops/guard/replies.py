@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class Problem(Struct, kw_only=True, omit_defaults=True):
@@ -47,3 +48,17 @@ class EventsReply(Struct, kw_only=True, omit_defaults=False):
     bundle_revision: int | None = None
     bundle_revisions: dict[str, int] | None = None
     unknown_fields: int = 0
+
+
+class BundleAsked(Struct, kw_only=True, omit_defaults=True):
+    """What a guard has of one tenant's bundle, as in the headers of a single pull."""
+
+    etag: Annotated[str, Meta(max_length=128)] = ""
+    applied: Annotated[str, Meta(max_length=256)] = ""
+    reject: Annotated[str, Meta(max_length=256)] = ""
+
+
+class BundlesAsked(Struct, kw_only=True):
+    """What a guard of many tenants asks for, by tenant."""
+
+    tenants: Annotated[dict[str, BundleAsked], Meta(max_length=1_000)]
