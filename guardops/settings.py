@@ -36,6 +36,7 @@ INSTALLED_APPS = [
     "pghistory",
     "guardops",
     "guardops.tenants",
+    "policies",
     "runs",
 ]
 
@@ -77,6 +78,7 @@ TEMPLATES = [
 
 WEB_THREADS = env.integer("GUARDOPS_WEB_THREADS", 8, low=1, high=64)
 GATE_THREADS = env.integer("GUARDOPS_GATE_THREADS", 8, low=1, high=64)
+GATE_WAITS = env.integer("GUARDOPS_GATE_WAITS", 10_000, low=0, high=1_000_000)
 GATE_EVENTS_PER_SECOND = env.integer("GUARDOPS_KEY_EVENTS_PER_SECOND", 100_000, low=1, high=10_000_000)
 DATABASE_FOLDER = env.text("GUARDOPS_DATABASE_FOLDER", "")
 RETENTION_DAYS = env.integer("GUARDOPS_RETENTION_DAYS", 35, low=1, high=400)

@@ -1,0 +1,185 @@
+"""What a tenant's guards are told: the rows of policies, blocks, stops and secrets as one document.
+
+The levels of a policy are laid over each other field by field: the organisation's defaults, the tenant's,
+then the organisation's policy of the job type, the tenant's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, OuterRef, Q, Subquery
+
+from guardops.guard.bundle import MAX_STALE_S, SCHEMA, merge
+from guardops.tenants.models import Tenant
+
+from .choices import BlockAction
+from .models import BlockedSource, PolicyVersion, SigningSecret, Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A policy as one level has it; with ``until``, what holds after it is ``then``."""
+
+    number: int
+    document: Mapping[str, Any]
+    until: datetime | None = None
+    then: Mapping[str, Any] = field(default_factory=dict)
+
+    def at(self, moment: datetime) -> Mapping[str, Any]:
+        return self.then if self.until is not None and self.until <= moment else self.document
+
+
+@dataclass(slots=True)
+class Rows:
+    """What bundles of some tenants are made of, read in a constant number of statements."""
+
+    policies: dict[tuple[int, int | None], dict[str, Level]]
+    """By organisation and tenant (None: the organisation's own), by job type ('': defaults)."""
+    blocked: list[BlockedSource]
+    stops: dict[int, list[Stop]]
+    secrets: dict[int, list[SigningSecret]]
+
+
+def read_rows(tenants: Sequence[Tenant], now: datetime) -> Rows:
+    """Read what the bundles of ``tenants`` are made of at ``now``."""
+    organisations = {tenant.organisation_id for tenant in tenants}
+    ids = [tenant.pk for tenant in tenants]
+    secrets = SigningSecret.objects.filter(Q(not_after=None) | Q(not_after__gt=now), tenant__in=ids)
+    stops = Stop.objects.filter(tenant__in=ids).standing(now)
+    blocked = BlockedSource.objects.standing(now).filter(
+        Q(tenant__in=ids) | Q(tenant=None, organisation__in=organisations) | Q(organisation=None)
+    )
+    return Rows(
+        policies=_read_policies(organisations, ids),
+        blocked=list(blocked.order_by("kind", "name", "exact", "id")),
+        stops=_by_tenant(stops.order_by("created_at", "id")),
+        secrets=_by_tenant(secrets.order_by("created_at", "id")),
+    )
+
+
+def compose(tenant: Tenant, rows: Rows, now: datetime) -> dict[str, Any]:
+    """Return the content of a tenant's bundle: all but its hash, revision, epoch and time of issue."""
+    own = rows.policies.get((tenant.organisation_id, tenant.pk), {})
+    above = rows.policies.get((tenant.organisation_id, None), {})
+    names = sorted((own.keys() | above.keys()) - {""})
+    return {
+        "schema": SCHEMA,
+        "tenant": tenant.slug,
+        "max_stale_s": MAX_STALE_S,
+        "defaults": _laid_over([above.get(""), own.get("")], now),
+        "job_types": {
+            name: {
+                "version": (own.get(name) or above[name]).number,
+                **_laid_over([above.get(name), own.get(name)], now),
+            }
+            for name in names
+        },
+        "blocked": _blocked(rows.blocked, tenant),
+        "stops": [_stop(stop) for stop in rows.stops.get(tenant.pk, ())],
+        "signing": [_secret(secret) for secret in rows.secrets.get(tenant.pk, ())],
+    }
+
+
+def above(organisation_id: int, tenant_id: int | None, job_type: str, now: datetime) -> dict[str, Any]:
+    """Return the document that a policy of this level and job type is laid over."""
+    read = _read_policies({organisation_id}, [tenant_id] if tenant_id else [])
+    organisation = read.get((organisation_id, None), {})
+    tenant = read.get((organisation_id, tenant_id), {}) if tenant_id else {}
+    levels: list[Level | None] = []
+    if job_type or tenant_id:
+        levels.append(organisation.get(""))
+    if job_type:
+        levels.append(tenant.get(""))
+        if tenant_id:
+            levels.append(organisation.get(job_type))
+    return _at(levels, now)
+
+
+def _read_policies(
+    organisations: Iterable[int], tenant_ids: Sequence[int]
+) -> dict[tuple[int, int | None], dict[str, Level]]:
+    before = PolicyVersion.objects.filter(policy=OuterRef("policy"), number=OuterRef("number") - 1)
+    versions = (
+        PolicyVersion.objects.filter(number=F("policy__version"), policy__organisation__in=organisations)
+        .filter(Q(policy__tenant=None) | Q(policy__tenant__in=tenant_ids))
+        .select_related("policy")
+        .annotate(before=Subquery(before.values("document")))
+    )
+    found: dict[tuple[int, int | None], dict[str, Level]] = defaultdict(dict)
+    for version in versions:
+        policy = version.policy
+        found[policy.organisation_id, policy.tenant_id][policy.job_type] = Level(
+            version.number, version.document, version.until, version.before or {}
+        )
+    return found
+
+
+def _laid_over(levels: Sequence[Level | None], now: datetime) -> dict[str, Any]:
+    """Return the merged document; what will change it by itself is in ``until`` and ``then``."""
+    document = _at(levels, now)
+    ends = sorted({level.until for level in levels if level and level.until and level.until > now})
+    if ends:
+        document["until"] = ends[0].isoformat()
+        document["then"] = _laid_over(levels, ends[0])
+    return document
+
+
+def _at(levels: Sequence[Level | None], moment: datetime) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for level in levels:
+        if level is not None:
+            document = merge(document, level.at(moment))
+    return document
+
+
+def _blocked(rows: Iterable[BlockedSource], tenant: Tenant) -> list[dict[str, Any]]:
+    """Return the sources blocked for a tenant, each once: of several rows the one that allows the least."""
+    strictest: dict[tuple[str, str, bool], BlockedSource] = {}
+    for row in rows:
+        mine = row.tenant_id in (None, tenant.pk) and row.organisation_id in (None, tenant.organisation_id)
+        if not mine:
+            continue
+        key = (row.kind, row.name, row.exact)
+        if key not in strictest or _strictness(row) > _strictness(strictest[key]):
+            strictest[key] = row
+    return [_source(row) for _, row in sorted(strictest.items())]
+
+
+def _strictness(row: BlockedSource) -> tuple[bool, int, bool, float]:
+    lasting = row.expires_at.timestamp() if row.expires_at else float("inf")
+    return (row.action == BlockAction.BLOCK, -row.most, row.expires_at is None, lasting)
+
+
+def _source(row: BlockedSource) -> dict[str, Any]:
+    source: dict[str, Any] = {"kind": row.kind, "name": row.name, "action": row.action}
+    if row.action == BlockAction.LIMIT:
+        source["limit"] = row.most
+    if row.exact:
+        source["exact"] = True
+    if row.reason:
+        source["reason"] = row.reason
+    if row.expires_at is not None:
+        source["expires_at"] = row.expires_at.isoformat()
+    return source
+
+
+def _stop(stop: Stop) -> dict[str, Any]:
+    order = {"id": str(stop.pk), "scope": stop.scope, "name": stop.name, "reason": stop.reason}
+    return order | ({"expires_at": stop.expires_at.isoformat()} if stop.expires_at else {})
+
+
+def _secret(secret: SigningSecret) -> dict[str, Any]:
+    not_after = secret.not_after.isoformat() if secret.not_after else None
+    return {"kid": secret.kid, "secret": secret.secret, "not_after": not_after}
+
+
+def _by_tenant(rows: Iterable[Any]) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row.tenant_id].append(row)
+    return found

@@ -1,0 +1,101 @@
+"""What changes without an editor: what ends by itself, secrets in rotation, a database that was restored."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from django.db.models import F
+
+from guardops.tenants.actors import SYSTEM, System
+from guardops.tenants.models import Tenant, User
+from policies.choices import ChangeKind
+from policies.errors import PolicyChanged
+from policies.models import BlockedSource, Change, Epoch, PolicyVersion, SigningSecret, Stop
+
+from .bundles import new_kid
+from .changes import begin_change, publish_open_changes
+from .epoch import begin_epoch, is_ours
+from .policies import Place, roll_back, save_policy
+from .sources import Reach, remove_sources
+from .stops import lift_stop
+from .writing import publishing
+
+OVERLAP = timedelta(days=7)
+"""How long a replaced secret still proves what was signed with it."""
+
+
+def end_what_is_over(now: datetime) -> int:
+    """Take expired policies, blocks and orders out of the bundles; return how many there were.
+
+    Guards let them go at their time by themselves; this is for their successors, and for the pages.
+    """
+    ended = 0
+    over = PolicyVersion.objects.filter(number=F("policy__version"), until__lte=now)
+    for version in over.select_related("policy__organisation", "policy__tenant"):
+        ended += _end_version(version, now)
+    blocks = BlockedSource.objects.filter(removed_at=None, expires_at__lte=now)
+    in_order = blocks.select_related("organisation", "tenant").order_by("organisation", "tenant", "pk")
+    for reach, group in groupby(in_order, key=lambda block: Reach(block.organisation, block.tenant)):
+        removed, _ = remove_sources(reach, [block.pk for block in group], actor=SYSTEM, now=now)
+        ended += len(removed)
+    for stop in Stop.objects.filter(lifted_at=None, expires_at__lte=now).select_related("tenant"):
+        ended += lift_stop(stop, actor=SYSTEM, now=now) is not None
+    publish_open_changes(now)
+    return ended
+
+
+def _end_version(version: PolicyVersion, now: datetime) -> bool:
+    policy = version.policy
+    place = Place(policy.organisation, policy.tenant, policy.job_type)
+    note = f"Version {version.number} has ended."
+    try:
+        if version.number > 1:
+            roll_back(place, version.number - 1, seen=version.number, actor=SYSTEM, now=now, note=note)
+        else:
+            save_policy(place, {}, seen=version.number, actor=SYSTEM, now=now, note=note)
+    except PolicyChanged:
+        return False  # somebody published another one in between
+    return True
+
+
+def rotate_secret(tenant: Tenant, *, actor: User | System, now: datetime) -> SigningSecret:
+    """Give a tenant a new signing secret; those before it end after a week, so that two are live."""
+    with publishing(actor):
+        Tenant.objects.select_for_update().get(pk=tenant.pk)
+        SigningSecret.objects.filter(tenant=tenant, not_after=None).update(not_after=now + OVERLAP)
+        secret = SigningSecret.objects.create(
+            tenant=tenant, kid=new_kid(), secret=secrets.token_hex(32), created_at=now
+        )
+        begin_change(
+            ChangeKind.SIGNING,
+            "New signing secret",
+            organisation=tenant.organisation,
+            tenant=tenant,
+            actor=actor,
+            now=now,
+        )
+    return secret
+
+
+def adopt_database(now: datetime, *, restored: bool = False) -> Change | None:
+    """Begin a new epoch where this cluster did not make the one that stands, or where ``restored`` says so.
+
+    Guards hold revisions that a restored database has never made; with the new epoch they take its own.
+    """
+    if not Epoch.objects.exists() or (is_ours() and not restored):
+        return None
+    with publishing(SYSTEM):
+        begin_epoch(now)
+        change = begin_change(
+            ChangeKind.UPKEEP,
+            "The database was restored",
+            organisation=None,
+            tenant=None,
+            actor=SYSTEM,
+            now=now,
+        )
+    publish_open_changes(now)
+    change.refresh_from_db()
+    return change

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.apps import apps
+
+from guardops.tenants.actors import SYSTEM
+from policies.choices import StopScope
+from policies.models import BlockedSource, Epoch, PolicyVersion, SigningSecret, Stop
+from policies.publish.policies import save_policy
+from policies.publish.sources import Reach, Wanted, block_sources
+from policies.publish.stops import issue_stop
+from policies.publish.upkeep import OVERLAP, adopt_database, end_what_is_over, rotate_secret
+from tests.policies.conftest import NOW, House, bundle_of, revisions_of
+
+HOUR = timedelta(hours=1)
+
+
+def test_what_is_over_is_ended_once_and_by_the_system(house: House) -> None:
+    save_policy(house.place(), {"limits": {"max_steps": 5}}, seen=0, actor=house.admin, now=NOW)
+    document = {"limits": {"max_steps": 90}}
+    save_policy(house.place(), document, seen=1, actor=house.admin, now=NOW, until=NOW + HOUR)
+    reach, wanted = Reach(house.organisation), [Wanted("a.example", expires_at=NOW + HOUR)]
+    block_sources(reach, wanted, actor=house.admin, now=NOW)
+    issue_stop(
+        house.tenant, StopScope.RUN, "r", reason="x", actor=house.admin, now=NOW, expires_at=NOW + HOUR
+    )
+    later = NOW + HOUR
+    assert end_what_is_over(later - timedelta(seconds=1)) == 0
+    assert end_what_is_over(later) == 3
+    assert end_what_is_over(later) == 0
+    bundle = bundle_of(house.tenant)
+    assert (bundle.blocked, bundle.stops) == ((), ())
+    assert bundle.rules("research", later).policy.limits.max_steps == 5
+    assert PolicyVersion.objects.latest("number").author is None
+    assert BlockedSource.objects.get().removed_by is None
+    assert Stop.objects.get().lifted_by is None
+    last = apps.get_model("policies", "StopEvent").objects.latest("pgh_id")
+    assert last.pgh_context["actor"]["kind"] == "system"
+
+
+def test_first_version_that_ends_leaves_what_is_above(house: House) -> None:
+    document = {"limits": {"max_steps": 90}}
+    save_policy(house.place(), document, seen=0, actor=house.admin, now=NOW, until=NOW + HOUR)
+    assert end_what_is_over(NOW + HOUR) == 1
+    assert bundle_of(house.tenant).rules("research", NOW + HOUR).policy.limits.max_steps == 40
+
+
+def test_rotated_secret_leaves_the_old_one_live_for_a_week(house: House) -> None:
+    rotate_secret(house.tenant, actor=house.admin, now=NOW)
+    rotate_secret(house.tenant, actor=house.admin, now=NOW + HOUR)
+    old, new = bundle_of(house.tenant).signing
+    assert (old.not_after, new.not_after) == (NOW + HOUR + OVERLAP, None)
+    assert len(new.secret) == 64
+
+
+def test_secret_is_in_no_audit_row(house: House) -> None:
+    rotate_secret(house.tenant, actor=house.admin, now=NOW)
+    secret = SigningSecret.objects.get().secret
+    events = apps.get_model("policies", "SigningSecretEvent").objects.values()
+    assert events.count() == 1
+    assert secret not in str(list(events))
+
+
+def test_database_of_another_cluster_begins_an_epoch_with_new_revisions(house: House) -> None:
+    save_policy(house.place(), {"mode": "off"}, seen=0, actor=SYSTEM, now=NOW)
+    before = bundle_of(house.tenant)
+    assert adopt_database(NOW) is None
+    Epoch.objects.update(system_identifier=1)
+    change = adopt_database(NOW)
+    after = bundle_of(house.tenant)
+    assert change is not None
+    assert change.finished_at == NOW
+    assert after.epoch != before.epoch
+    assert after.content_hash == before.content_hash
+    assert revisions_of(house.tenant) == [1, 2]
+
+
+def test_restored_backup_begins_an_epoch_where_somebody_says_so(house: House) -> None:
+    save_policy(house.place(), {"mode": "off"}, seen=0, actor=SYSTEM, now=NOW)
+    assert adopt_database(NOW, restored=True) is not None
+    assert revisions_of(house.tenant) == [1, 2]
+
+
+def test_empty_installation_has_nothing_to_adopt(house: House) -> None:
+    assert adopt_database(NOW) is None
