@@ -10,6 +10,7 @@ from litestar.types import Message, Scope
 
 django.setup()
 
+from .bundles import pull_bundle, pull_bundles  # noqa: E402
 from .docs import docs, openapi, stylesheet  # noqa: E402
 from .events import post_events  # noqa: E402
 from .health import livez, readyz  # noqa: E402
@@ -40,7 +41,7 @@ async def add_headers(message: Message, scope: Scope) -> None:
 
 def make_app() -> Litestar:
     return Litestar(
-        route_handlers=[post_events, openapi, docs, stylesheet, livez, readyz],
+        route_handlers=[post_events, pull_bundle, pull_bundles, openapi, docs, stylesheet, livez, readyz],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=dict(HANDLERS),
         before_send=[add_headers],

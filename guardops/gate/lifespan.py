@@ -17,6 +17,10 @@ from django.db import Error as DatabaseError
 from litestar import Litestar
 
 from guardops.tenants.keys import write_last_used
+from policies.pull.fleet import write_signs
+from policies.pull.hub import SWEEP_SECONDS
+from policies.pull.listening import listen
+from policies.pull.reading import read_dead_keys, read_stale
 from runs.partitions import ensure_partitions
 
 from .services import Services, make_services
@@ -24,21 +28,28 @@ from .services import Services, make_services
 log = logging.getLogger(__name__)
 
 CHORE_SECONDS = 60.0
+FLEET_SECONDS = 5.0
 
 
 @asynccontextmanager
 async def lifespan(app: Litestar) -> AsyncIterator[None]:
-    services = make_services(threads=settings.GATE_THREADS, events_per_second=settings.GATE_EVENTS_PER_SECOND)
+    services = make_services(
+        threads=settings.GATE_THREADS,
+        events_per_second=settings.GATE_EVENTS_PER_SECOND,
+        waits=settings.GATE_WAITS,
+    )
     app.state.services = services
-    chores = asyncio.create_task(_do_chores(services))
+    work = [_do_chores(services), _sweep_bundles(services), _write_fleet(services), listen(services.hub)]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     _drain_on_sigterm(services)
     try:
         yield
     finally:
-        chores.cancel()
-        with suppress(asyncio.CancelledError):
-            await chores
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(DatabaseError):
+            await services.executor.keys(write_signs, services.fleet.take())
             await services.executor.keys(write_last_used, datetime.now(UTC))
         services.executor.shutdown()
 
@@ -55,6 +66,29 @@ async def _do_chores(services: Services) -> None:
         await asyncio.sleep(CHORE_SECONDS)
 
 
+async def _sweep_bundles(services: Services) -> None:
+    """Ask every few seconds what notifications may have missed, and which waiting keys have ended."""
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        try:
+            for tenant_id in await services.executor.keys(read_stale, services.hub.revisions()):
+                services.hub.hear(tenant_id)
+            if keys := services.hub.keys():
+                services.hub.end_keys(await services.executor.keys(read_dead_keys, keys, datetime.now(UTC)))
+        except DatabaseError as error:
+            log.warning("bundles not looked after: %s", error)
+
+
+async def _write_fleet(services: Services) -> None:
+    """Write down what guards say of themselves; what the database keeps back, they say again."""
+    while True:
+        await asyncio.sleep(FLEET_SECONDS)
+        try:
+            await services.executor.keys(write_signs, services.fleet.take())
+        except DatabaseError as error:
+            log.warning("guards not written down: %s", error)
+
+
 def _drain_on_sigterm(services: Services) -> None:
     """Say from the first moment that the gate goes down; the server's own handler then ends the requests."""
     if threading.current_thread() is not threading.main_thread():
@@ -63,7 +97,7 @@ def _drain_on_sigterm(services: Services) -> None:
     before: Any = signal.getsignal(signal.SIGTERM)
 
     def drain(signum: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(setattr, services, "draining", True)
+        loop.call_soon_threadsafe(services.drain)
         if callable(before):
             before(signum, frame)
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from policies.pull.fleet import Fleet
+from policies.pull.hub import Hub
+from policies.pull.reading import Held, read_newest
 
 from .bodies import Bodies
 from .executor import Executor, Turns
@@ -17,13 +23,26 @@ class Services:
     bodies: Bodies
     turns: Turns
     rates: Rates
+    hub: Hub
+    fleet: Fleet = field(default_factory=Fleet)
     draining: bool = False
 
+    def drain(self) -> None:
+        """Take nothing new, and let go whoever waits."""
+        self.draining = True
+        self.hub.drain()
 
-def make_services(*, threads: int, events_per_second: float) -> Services:
+
+def make_services(*, threads: int, events_per_second: float, waits: int) -> Services:
+    executor = Executor(threads)
+
+    async def newest(tenant_ids: Collection[int]) -> Mapping[int, Held]:
+        return await executor.keys(read_newest, tenant_ids, datetime.now(UTC))
+
     return Services(
-        executor=Executor(threads),
+        executor=executor,
         bodies=Bodies(MAX_HELD_BYTES),
         turns=Turns(),
         rates=Rates(events_per_second),
+        hub=Hub(newest, most_waits=waits),
     )

@@ -148,6 +148,20 @@ def authenticate(header: str | None, now: datetime) -> KeyHolder:
     return holder
 
 
+def remembered(header: str | None, now: datetime) -> KeyHolder | None:
+    """Return who sent the header where this process has just looked that up; None where it has to ask.
+
+    Needs no database, so that it may be called on an event loop.
+    """
+    plain = (header or "").partition(" ")[2]
+    holder = _holders.get(_digest(plain), now)
+    if holder is None or (holder.expires_at is not None and holder.expires_at <= now):
+        return None
+    with _used_lock:
+        _used.add(holder.key_id)
+    return holder
+
+
 def write_last_used(now: datetime) -> int:
     """Write down which keys this process has accepted since the last call, and return how many rows it took.
 
