@@ -129,6 +129,11 @@ class Story:
         return max([self.run.attempt, *(attempt.attempt for attempt in self.task.attempts)])
 
     @property
+    def truncated(self) -> list[str]:
+        """What the guard cut, but for the steps, whose panel says so itself."""
+        return [name for name in self.detail.truncated if name != "last_steps"]
+
+    @property
     def halt_detail(self) -> str:
         return as_text(self.detail.halt_detail)
 
