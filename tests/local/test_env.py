@@ -66,3 +66,52 @@ def test_session_settings_join_those_of_the_address() -> None:
 def test_an_address_that_is_no_database_stops_the_start(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="DATABASE_URL"):
         env.database(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("", env.MailServer()),
+        (
+            "smtp://mara:s%40crt@mail.example.com",
+            env.MailServer("mail.example.com", 587, "mara", "s@crt", starttls=True),
+        ),
+        ("smtp://mail.example.com?tls=implicit", env.MailServer("mail.example.com", 465, implicit_tls=True)),
+        ("smtp://127.0.0.1:2525?tls=none", env.MailServer("127.0.0.1", 2525)),
+        ("smtp://[::1]?tls=none", env.MailServer("::1", 25)),
+    ],
+)
+def test_a_mail_servers_address_is_read(
+    monkeypatch: pytest.MonkeyPatch, url: str, server: env.MailServer
+) -> None:
+    monkeypatch.setenv("GUARDOPS_X", url)
+    assert env.mail_server("GUARDOPS_X") == server
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["mail.example.com", "http://mail.example.com", "smtp://", "smtp://mail.example.com:smtp", "smtp://[::1"]
+    + [f"smtp://mail.example.com{rest}" for rest in (":99999", "/path", "?tls=ssl", "?tls=", "?ssl=1")],
+)
+def test_a_mail_servers_address_that_makes_no_sense_stops_the_start_and_shows_no_password(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("GUARDOPS_X", url.replace("://", "://mara:hidden@"))
+    with pytest.raises(ImproperlyConfigured) as caught:
+        env.mail_server("GUARDOPS_X")
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["guardops@example.com", "GuardOps <guardops@localhost>"])
+def test_an_address_to_send_from_is_read(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("GUARDOPS_X", address)
+    assert env.mail_address("GUARDOPS_X", "a@example.com") == address
+
+
+@pytest.mark.parametrize("address", ["", "GuardOps", "a@b@c", "a@example.com\nBcc: b@example.com"])
+def test_an_address_that_makes_no_sense_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("GUARDOPS_X", address)
+    with pytest.raises(ImproperlyConfigured):
+        env.mail_address("GUARDOPS_X", "a@example.com")

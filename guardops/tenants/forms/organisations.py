@@ -37,7 +37,9 @@ class DomainsField(VisibleCharField):
     widget = forms.Textarea
 
     def prepare_value(self, value: Any) -> Any:
-        return super().prepare_value("\n".join(value) if isinstance(value, list) else value)
+        # A browser ends each line with a return as well, which is no character of the text.
+        text = "\n".join(value if isinstance(value, list) else (value or "").splitlines())
+        return super().prepare_value(text)
 
     def clean(self, value: Any) -> Any:
         text, hosts, wrong = super().clean(value), set(), []
