@@ -17,7 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 from guardops.charts import Chart, Column, Layer, stacked_bars
 from guardops.htmx import wants_fragment
 from guardops.tenants.access import require_storage_reader
-from guardops.tenants.pages.requests import AuthenticatedRequest
+from runs.reports.pages import PageRequest
 from runs.reports.panels.axis import LABEL_STEPS
 from runs.retention.storage import DayKept, Storage, read_storage
 
@@ -40,7 +40,7 @@ class DayRow:
 
 @require_safe
 @vary_on_headers("HX-Request")
-def storage(request: AuthenticatedRequest) -> HttpResponse:
+def storage(request: PageRequest) -> HttpResponse:
     now, organisations = timezone.now(), require_storage_reader(request.user)
     found = read_storage(organisations, now=now)
     today, (unit, length) = now.astimezone(UTC).date(), _unit(found.days)

@@ -29,10 +29,12 @@ HEARTBEAT_S = 4.0
 BETWEEN_S = (5.0, 15.0)
 """So many seconds pass between two beginnings in a tenant."""
 ASTRAY = 0.3
-VANISHES = 0.04
+LINGERS = 0.1
+"""The share of tasks that stay near a limit for minutes, where their job has such."""
+VANISHES = 0.01
 """The share of tasks whose process dies: they start and never end."""
-UNDER_WAY = 3
-"""Tasks of each tenant that began in the minute before the first look."""
+EARLIER = timedelta(minutes=14)
+"""What began so long before the first look, and is not over, is seen as well."""
 
 
 @dataclass(order=True, slots=True)
@@ -55,10 +57,8 @@ class Stage:
         self._numbers = itertools.count()
         self._due: list[_Due] = []
         self._live: dict[UUID, tuple[str, RunStarted, RunHeartbeat | None]] = {}
-        self._next = {tenant.slug: now + self._pause() for tenant in tenants}
-        for tenant in tenants:
-            for _ in range(UNDER_WAY):
-                self._begin(tenant, now - timedelta(seconds=rng.uniform(0, 60)))
+        self._opened = now
+        self._next = {tenant.slug: now - EARLIER + self._pause() for tenant in tenants}
 
     @property
     def live(self) -> int:
@@ -111,7 +111,10 @@ class Stage:
             _beat(beats[run.who.run_id], run, seconds)
 
         tree = task_tree(workload, job, release.name, seed, rng, watch)
-        first = tree.play(job.draw(rng, ASTRAY), at)
+        lingers = job.lingering and rng.random() < LINGERS
+        first = tree.play(rng.choice(job.lingering)(rng) if lingers else job.draw(rng, ASTRAY), at)
+        if first.ended_at <= self._opened:
+            return
         told = [event for run in tree.events for event in _told(run, beats[run.run_id or UUID(int=0)])]
         dies_at = at + (first.ended_at - at) * rng.uniform(0.3, 0.9) if rng.random() < VANISHES else None
         for when, event in told:

@@ -33,7 +33,7 @@ class _Tenant:
     def keep(self, events: Sequence[Event]) -> None:
         self.waiting += events
         if len(self.waiting) > MOST_WAITING:
-            lasting = [event for event in self.waiting if not isinstance(event, RunHeartbeat)]
+            lasting: list[Event] = [event for event in self.waiting if not isinstance(event, RunHeartbeat)]
             self.waiting = lasting[-MOST_WAITING:]
 
 

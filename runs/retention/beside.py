@@ -9,6 +9,7 @@ Nothing else is left by which to know a run: an event that is sent again after i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -62,7 +63,12 @@ def enter_tasks_of(tenant_id: int, run_ids: Sequence[UUID]) -> None:
 
 def delete_beside(tenant_id: int, run_ids: Sequence[UUID]) -> int:
     """Delete what stands beside these runs, in ascending order, in the caller's transaction; return rows."""
-    ids = {"tenant": tenant_id, "ids": list(run_ids), "first": run_ids[0], "last": run_ids[-1]}
+    ids: dict[str, Any] = {
+        "tenant": tenant_id,
+        "ids": list(run_ids),
+        "first": run_ids[0],
+        "last": run_ids[-1],
+    }
     rows = 0
     with connection.cursor() as cursor:
         for table in _TABLES:
@@ -82,6 +88,7 @@ def _delete_before(table: str, before: UUID) -> int:
     while True:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_DELETE_BEFORE.format(table=table), {"before": before, "page": PAGE})
-            rows += cursor.rowcount
-            if cursor.rowcount < PAGE:
-                return rows
+            deleted: int = cursor.rowcount
+        rows += deleted
+        if deleted < PAGE:
+            return rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -37,7 +38,13 @@ def delete_early(
 ) -> Iterator[tuple[int, int]]:
     """Delete the tenant's counted runs placed before ``until``; yield a batch's runs and rows beside them."""
     after, (_, high) = UUID(int=0), run_id_bounds(EARLIEST, until)
-    due = {"tenant": tenant.pk, "high": high, "until": until, "counted": counted, "page": page}
+    due: dict[str, Any] = {
+        "tenant": tenant.pk,
+        "high": high,
+        "until": until,
+        "counted": counted,
+        "page": page,
+    }
     while True:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_DUE, due | {"after": after})

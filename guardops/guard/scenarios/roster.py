@@ -25,6 +25,8 @@ class Job:
     policy: Policy
     sound: tuple[tuple[int, Start], ...]
     astray: tuple[tuple[int, Start], ...]
+    lingering: tuple[Start, ...] = ()
+    """Those of them that stay near a limit for minutes."""
 
     def draw(self, rng: Random, astray_share: float) -> Script:
         """Start a script: with the given probability one that goes astray, else a sound one."""
@@ -58,6 +60,7 @@ CODING = Job(
         (2, coding.has_a_long_way),
         (1, coding.guesses_arguments),
     ),
+    lingering=(coding.has_a_long_way,),
 )
 EXPORTS = Job(
     name=exports.JOB,
@@ -70,6 +73,7 @@ EXPORTS = Job(
         (2, exports.takes_the_bait),
         (1, exports.is_held_up),
     ),
+    lingering=(exports.is_held_up,),
 )
 DELIVERY = Job(
     name=delivery.JOB,

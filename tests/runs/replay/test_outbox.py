@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from random import Random
 from threading import Event as Flag
@@ -35,13 +36,25 @@ def gate() -> Iterator[LittleGate]:
         yield gate
 
 
-def make_outbox(gate: LittleGate, said: list[str], keys: list[str] | None = None) -> Outbox:
-    def make_key(slug: str) -> str:
-        if keys is not None:
-            keys.append(slug)
-        return f"go_{slug}_{len(keys or ())}"
+@pytest.fixture
+def keys() -> list[str]:
+    """The tenants for which a key was made."""
+    return []
 
-    return Outbox(gate.url, ["acme", "globex"], make_key, said.append, jitter=lambda: 1.0)
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def outbox(gate: LittleGate, keys: list[str], said: list[str]) -> Iterator[Outbox]:
+    def make_key(slug: str) -> str:
+        keys.append(slug)
+        return f"go_{slug}_{len(keys)}"
+
+    with closing(Outbox(gate.url, ["acme", "globex"], make_key, said.append, jitter=lambda: 1.0)) as outbox:
+        yield outbox
 
 
 def runs(count: int) -> list[Event]:
@@ -52,21 +65,20 @@ def beat(seq: int) -> Event:
     return RunHeartbeat(run_id=stable_id(NOW, "live"), seq=seq, at=NOW)
 
 
-def test_each_tenant_is_sent_for_with_its_own_key(gate: LittleGate) -> None:
-    outbox = make_outbox(gate, [])
+def test_each_tenant_is_sent_for_with_its_own_key(gate: LittleGate, outbox: Outbox) -> None:
     first, second = runs(2)
 
     outbox.keep({"acme": [first], "globex": [second]})
     outbox.flush(NOW)
 
     keys = [headers["authorization"] for headers in gate.headers]
-    assert keys == ["Bearer go_acme_0", "Bearer go_globex_0"]
+    assert keys == ["Bearer go_acme_1", "Bearer go_globex_2"]
     assert outbox.sent == 2
 
 
-def test_what_a_gate_that_is_away_did_not_take_is_sent_when_it_is_back(gate: LittleGate) -> None:
-    said: list[str] = []
-    outbox = make_outbox(gate, said)
+def test_what_a_gate_that_is_away_did_not_take_is_sent_when_it_is_back(
+    gate: LittleGate, outbox: Outbox, said: list[str]
+) -> None:
     gate.replies = [Reply(503, problem(503, "busy")), Reply(503, problem(503, "busy"))]
     first, second = runs(2)
 
@@ -86,8 +98,7 @@ def test_what_a_gate_that_is_away_did_not_take_is_sent_when_it_is_back(gate: Lit
     assert "back" in said[1]
 
 
-def test_a_tenant_that_waits_keeps_no_other_waiting(gate: LittleGate) -> None:
-    outbox = make_outbox(gate, [])
+def test_a_tenant_that_waits_keeps_no_other_waiting(gate: LittleGate, outbox: Outbox) -> None:
     gate.replies = [Reply(503, problem(503, "busy"))]
     first, second = runs(2)
 
@@ -97,9 +108,7 @@ def test_a_tenant_that_waits_keeps_no_other_waiting(gate: LittleGate) -> None:
     assert gate.kept == {str(second.run_id)}
 
 
-def test_a_key_that_is_refused_is_made_anew(gate: LittleGate) -> None:
-    keys: list[str] = []
-    outbox = make_outbox(gate, [], keys)
+def test_a_key_that_is_refused_is_made_anew(gate: LittleGate, outbox: Outbox, keys: list[str]) -> None:
     gate.replies = [Reply(401, problem(401, "invalid_key"))]
 
     outbox.keep({"acme": runs(1)})
@@ -112,10 +121,9 @@ def test_a_key_that_is_refused_is_made_anew(gate: LittleGate) -> None:
 
 
 def test_a_long_outage_costs_signs_of_life_before_it_costs_runs(
-    gate: LittleGate, monkeypatch: pytest.MonkeyPatch
+    gate: LittleGate, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 10)
-    outbox = make_outbox(gate, [])
     ended = runs(8)
 
     outbox.keep({"acme": [beat(0), *ended[:4], beat(1), beat(2), *ended[4:]]})
