@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from tests.gate_process import GateProcess
-from tests.runs.ingest.wire import make_event
+from tests.runs.ingest.wire import make_event, make_heartbeat, make_started
 
 GIVE_UP_SECONDS = 120.0
 
@@ -30,6 +30,24 @@ def make_post(place: int, runs: int = 3) -> list[dict[str, Any]]:
         )
         for number in range(runs)
     ]
+
+
+def make_mixed_posts(count: int) -> list[list[dict[str, Any]]]:
+    """Return posts of runs that ended, each with signs of life of a run that the next one ends.
+
+    And each with the start of a run that ends in none: its agent is ``live/<place>``.
+    """
+    posts = [make_post(place) for place in range(count)]
+    ending = [events[0]["run_id"] for events in posts]
+    for place, events in enumerate(posts):
+        run_id = ending[(place + 1) % count]
+        now = datetime.now(UTC)
+        events += [
+            make_started(run_id=run_id, started_at=now),
+            make_heartbeat(run_id=run_id, at=now),
+            make_started(started_at=now, agent=f"live/{place}"),
+        ]
+    return posts
 
 
 class Posting:
@@ -107,4 +125,5 @@ class Posting:
 
 
 def agents(posts: Iterable[list[dict[str, Any]]]) -> list[str]:
-    return sorted(event["agent"] for events in posts for event in events)
+    """Return the agents of the runs that ended."""
+    return sorted(event["agent"] for events in posts for event in events if event["type"] == "run.ended")

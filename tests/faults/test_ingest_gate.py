@@ -21,13 +21,13 @@ import pytest
 from guardops.local.valkey import Valkey
 from guardops.tenants.choices import Scope
 from guardops.tenants.models import Tenant
-from runs.models import IngestSpan, Run, RunSource
+from runs.models import IngestSpan, LiveRun, Run, RunSource
 from runs.rollup.recount import recount
 from tests.factories import make_key, make_tenant
 from tests.gate_process import FoldProcess, GateProcess
 from tests.local.waiting import until
 
-from .posting import Posting, agents, make_post
+from .posting import Posting, agents, make_mixed_posts, make_post
 
 pytestmark = [pytest.mark.fault, pytest.mark.django_db(transaction=True)]
 
@@ -67,11 +67,11 @@ def peak_bytes(gate: GateProcess) -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def test_gate_killed_at_random_keeps_every_acknowledged_run_once(
+def test_gate_killed_at_random_keeps_every_run_once_and_none_alive_that_ended(
     gate: GateProcess, tenant: Tenant, key: str
 ) -> None:
     rng = random.Random(20261130)
-    posts = [make_post(place) for place in range(2_000)]
+    posts = make_mixed_posts(2_000)
     posting = Posting(gate, key)
 
     def kill_at_random() -> None:
@@ -86,6 +86,8 @@ def test_gate_killed_at_random_keeps_every_acknowledged_run_once(
     posting.post_all(posts, meanwhile=kill_at_random)
     assert posting.answers[0] > 0, "no connection broke: nothing was killed under load"
     assert stored(tenant) == agents(posts)
+    living = LiveRun.objects.filter(tenant_id=tenant.pk).values_list("agent", flat=True)
+    assert sorted(living) == sorted(f"live/{place}" for place in range(2_000))
     assert sum(IngestSpan.objects.values_list("runs", flat=True)) == 6_000
 
 
