@@ -37,6 +37,14 @@ def test_error_has_a_page_with_a_next_step(answer: object, status: int, said: st
     assert "To the overview" in html
 
 
+def test_refusal_says_what_it_takes_and_hides_what_is_unseen() -> None:
+    refused = PermissionDenied("This needs the role admin in Acme\u202e.")
+    page = defaults.permission_denied(request(), refused).content.decode()
+
+    assert "This needs the role admin in Acme" in page
+    assert "\u202e" not in page
+
+
 def test_error_page_tells_nothing_of_the_fault() -> None:
     response = defaults.page_not_found(request(), Http404("tenant 7 of globex"))
 
