@@ -30,7 +30,7 @@ from guardops.guard.responder import Responder
 from guardops.guard.sqlite_root import Kept, SqliteRoot
 from guardops.guard.state import BatchId, Call, RunIdentity, RunState, Ticket, Trip, Wait
 from guardops.guard.stores import RootState, Store
-from guardops.guard.texts import short_digest
+from guardops.guard.texts import encodable, short_digest
 
 
 class TicketError(ValueError):
@@ -350,7 +350,7 @@ class RunGuard:
         """Take over what a parent or an earlier process knew: ``halt`` is the reason of the root's halt."""
         with self._answer:
             if (reason := state.get("halt")) is not None:
-                self.state.root.halt(str(reason))
+                self.state.root.halt(encodable(str(reason))[:64])
 
     def end(
         self,

@@ -117,9 +117,13 @@ class Keeper:
             return None
         if not self._enlisted:
             self._enlist(resumed=False)
-        held = held_by(run)
-        memory = packed(run, self._counts, ladder, self._who.started_at, held)
-        rows = [(fingerprint, packed_row(row)) for fingerprint, row in self._unsaved.items()]
+        try:
+            held = held_by(run)
+            memory = packed(run, self._counts, ladder, self._who.started_at, held)
+            rows = [(fingerprint, packed_row(row)) for fingerprint, row in self._unsaved.items()]
+        except Exception as fault:  # nothing that the guard keeps may break the agent's loop
+            self._root.abandon(fault)
+            return None
         return KeptRun(self._who, self._tag, held, memory, rows)
 
 

@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any
 from weakref import WeakMethod, WeakValueDictionary
 
@@ -75,6 +75,8 @@ class SqliteStore:
         self._serial = 0
         self._syncs = False
         self._closed = False
+        self._holder = 0
+        """The thread that holds the file."""
         self._connection: sqlite3.Connection | None = None
         self._start_afresh()
         _after_fork(self._leave_behind)
@@ -99,7 +101,10 @@ class SqliteStore:
 
         With ``sync`` the commit waits for the disk. Raises :class:`StoreError`.
         """
+        if self._holder == get_ident():  # a signal came in the middle of another root's answer
+            raise StoreError("store_reentered")
         self._mutex.acquire()
+        self._holder = get_ident()
         try:
             if self._closed:
                 raise StoreError("store_closed")
@@ -112,7 +117,7 @@ class SqliteStore:
             connection.execute("BEGIN IMMEDIATE")
         except (sqlite3.Error, OSError, StoreError) as error:
             failure = self.failed(error)
-            self._mutex.release()
+            self._let_go()
             raise failure from error
         return connection
 
@@ -123,14 +128,14 @@ class SqliteStore:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise self.failed(error) from error
-        self._mutex.release()
+        self._let_go()
 
     def roll_back(self) -> None:
         """Give up what was begun."""
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
-        self._mutex.release()
+        self._let_go()
 
     def failed(self, error: Exception) -> StoreError:
         """Return what an error means, and leave the file alone for a while."""
@@ -173,6 +178,10 @@ class SqliteStore:
         self._connection = connection
         return connection
 
+    def _let_go(self) -> None:
+        self._holder = 0
+        self._mutex.release()
+
     def _disconnect(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -181,6 +190,7 @@ class SqliteStore:
 
     def _start_afresh(self) -> None:
         self._mutex = Lock()
+        self._holder = 0
         self._roots: WeakValueDictionary[str, SqliteRoot] = WeakValueDictionary()
         self._connection = None
         self.owner = Owner()

@@ -60,6 +60,8 @@ class SqliteRoot(RootState):
         """Runs of other owners that have not ended, with their owner."""
         self._behind = False
         """Whether changes of earlier answers wait for the file."""
+        self._inner = 0
+        """Answers inside the answer that holds the file."""
         self.fault: StoreError | None = None
         """Why the file could not be used last, None where it could."""
 
@@ -71,7 +73,13 @@ class SqliteRoot(RootState):
     # -- the frame of every answer -----------------------------------------------------------------------
 
     def begin(self, *, sync: bool) -> None:
-        """Take the file's write lock and read what others have changed; see ``fault`` where that fails."""
+        """Take the file's write lock and read what others have changed; see ``fault`` where that fails.
+
+        Called again inside an answer, by a signal's handler, it joins that answer.
+        """
+        if self._connection is not None:
+            self._inner += 1
+            return
         try:
             connection = self._connection = self._store.begin(sync=sync)
         except StoreError as fault:
@@ -81,8 +89,8 @@ class SqliteRoot(RootState):
             runs = RunTable(connection, self.root_task_id, self._store.owner.name, self._store.now)
             self._runs = runs
             self._read_news(connection, runs)
-        except (sqlite3.Error, StoreError) as error:
-            self._abandon(error)
+        except Exception as error:
+            self.abandon(error)
 
     def commit(self, run: KeptRun | None) -> Kept:
         """Commit a run and what this process has changed of its root; what fails is kept for later."""
@@ -90,15 +98,18 @@ class SqliteRoot(RootState):
             self._behind = True
             return Kept.NO
         try:
+            if self._inner:
+                self._inner -= 1
+                return Kept.YES if run is None or self._runs.write(run) else Kept.TAKEN_OVER
             if run is not None and not self._runs.write(run):
                 self.roll_back()
                 return Kept.TAKEN_OVER
             filed = self._write_budgets(self._connection)
             self._write_marks(self._connection)
             self._store.commit()
-        except (sqlite3.Error, StoreError) as error:
+        except Exception as error:
             self._behind = True
-            self._abandon(error)
+            self.abandon(error)
             return Kept.NO
         self._connection = self._runs = None
         self._filed = filed
@@ -114,7 +125,7 @@ class SqliteRoot(RootState):
         self._seen = None
         self._store.roll_back()
 
-    def _abandon(self, error: Exception) -> None:
+    def abandon(self, error: Exception) -> None:
         """Go on from memory, after an error that :attr:`fault` tells of."""
         self.fault = self._store.failed(error)
         self.roll_back()
@@ -127,8 +138,8 @@ class SqliteRoot(RootState):
         if self._connection is not None:
             try:
                 self._write_joined(self._connection)
-            except sqlite3.Error as error:
-                self._abandon(error)
+            except Exception as error:
+                self.abandon(error)
         return budgets
 
     def enlist(self, who: RunIdentity, tag: str, *, resumed: bool) -> Left | None:
@@ -143,8 +154,8 @@ class SqliteRoot(RootState):
             left = runs.recall(str(who.run_id)) or runs.recall_other(who, resumed=resumed)
             runs.enter(who, tag)
             self._read_all(self._connection, runs)
-        except sqlite3.Error as error:
-            self._abandon(error)
+        except Exception as error:
+            self.abandon(error)
             return None
         return left
 
@@ -153,8 +164,8 @@ class SqliteRoot(RootState):
         if self._runs is not None:
             try:
                 self._runs.dismiss(run_id, tag, stopped=stopped)
-            except sqlite3.Error as error:
-                self._abandon(error)
+            except Exception as error:
+                self.abandon(error)
 
     def stop_run(self, run_id: str) -> None:
         """Note that a run was stopped, so that its id is not started again without a grant."""
@@ -167,8 +178,8 @@ class SqliteRoot(RootState):
             try:
                 found = self._connection.execute("SELECT 1 FROM stopped_run WHERE run_id = ?", (run_id,))
                 return found.fetchone() is not None
-            except sqlite3.Error as error:
-                self._abandon(error)
+            except Exception as error:
+                self.abandon(error)
         return super().was_stopped(run_id)
 
     def resume(self, run_id: str) -> None:

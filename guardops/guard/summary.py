@@ -262,6 +262,10 @@ def _detail(record: Record) -> dict[str, Any] | None:
     if record.in_flight:
         # Reaching a limit stops the waiting, never the work: what is still out is listed, not invented.
         detail["in_flight"] = [ticket.tool[:128] for ticket in record.in_flight.values()][:MAX_STEPS]
+    under_way = {ticket.row.fingerprint for ticket in record.in_flight.values()}
+    uncertain = [row for row in record.state.ledger if row.uncertain and row.fingerprint not in under_way]
+    if uncertain:
+        detail["unresolved"] = [row.tool[:128] for row in uncertain][:MAX_STEPS]
     if record.counts.faults:
         detail["guard_faults"] = record.counts.faults
     return detail or None

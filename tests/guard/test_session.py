@@ -258,6 +258,37 @@ def test_a_write_in_flight_at_the_end_is_listed_and_uncertain_for_the_root() -> 
     assert said(guarded.run(job_type="t", root_task_id="root").check("pay", {})) == "uncertain_write"
 
 
+def test_a_write_that_timed_out_is_told_as_unresolved() -> None:
+    agent = Agent(tools={"save": {"class": "write"}})
+    agent.call("save", error=TimeoutError())
+    assert agent.run.end().halt_detail == {"unresolved": ["save"]}
+
+
+def test_runs_of_a_root_do_not_make_one_write_at_the_same_time() -> None:
+    guarded = guard(tools={"save": {"class": "write"}})
+    first, second = (guarded.run(job_type="t", root_task_id="root") for _ in range(2))
+    ticket = first.check("save", {}).ticket
+    assert ticket is not None
+    check = second.check("save", {})
+    assert (said(check), check.leader) == ("duplicate_in_flight", None)
+    first.observe(ticket, result="saved")
+    assert allowed(second.check("save", {"x": 1}))
+
+
+def test_what_led_to_a_halt_stays_closed_to_a_run_that_is_resumed() -> None:
+    guarded = guard(domain_cap=1)
+    run = guarded.run(job_type="t", run_id=RUN_ID)
+    for page in range(2):
+        check = run.check("fetch", {"url": f"https://a.example/{page}"})
+        if check.ticket is not None:
+            run.observe(check.ticket, result=f"r{page}")
+    run.stop()
+    assert [source.name for source in run.end().sources if source.quarantined] == ["a.example"]
+    resumed = guarded.run(job_type="t", run_id=RUN_ID, resumed=True)
+    assert said(resumed.check("fetch", {"url": "https://www.a.example/other"})) == "blocked_source"
+    assert guarded.run(job_type="t").check("fetch", {"url": "https://a.example/"}).allowed
+
+
 def test_a_recorded_identity_replaces_the_arguments() -> None:
     agent = Agent(max_repeats=1)
     for identity in ("a", "b"):

@@ -543,3 +543,72 @@ def test_old_roots_are_forgotten_by_age_and_by_number_and_stopped_ids_much_later
     machine.now += 400 * 86_400
     machine.run(machine.store(), root_task_id="newest", run_id=OTHER)
     assert machine.rows("SELECT count(*) FROM stopped_run") == [(0,)]
+
+
+# -- in the middle of an answer --------------------------------------------------------------------------
+
+
+def test_a_signal_in_the_middle_of_an_answer_may_stop_the_run(machine: Machine) -> None:
+    signals = ["stop"]
+    run: RunGuard
+
+    def clock() -> float:
+        if signals and run_is_made:
+            signals.pop()
+            run.stop(Reason.CANCELLED)
+        return 0.0
+
+    run_is_made = False
+    run = machine.run(clock=clock)
+    run_is_made = True
+    assert run.check("read", {}).ticket is None
+    assert run.counts.faults == []
+    machine.kill()
+    assert machine.run(run_id=OTHER).check("read", {}).reason is Reason.CANCELLED
+
+
+def test_a_signal_that_asks_another_root_in_the_middle_of_an_answer_is_answered_from_memory(
+    machine: Machine,
+) -> None:
+    store = machine.store()
+    other = machine.run(store, run_id=OTHER, root_task_id="other")
+    asked: list[bool] = []
+
+    def clock() -> float:
+        asked.append(allowed(other.check("read", {"at": len(asked)})))
+        return 0.0
+
+    run = machine.run(store, clock=clock)
+    assert allowed(run.check("read", {}))
+    assert asked == [True]
+    assert other.counts.faults == ["store_reentered"]
+    go(other, "read", x=1)
+    assert machine.rows(f"SELECT count(*) FROM ledger WHERE run_id = '{OTHER}'") == [(2,)]
+
+
+@pytest.mark.parametrize("broken", ["amount", "reason"])
+def test_what_cannot_be_kept_is_no_error_of_the_agents(machine: Machine, broken: str) -> None:
+    run = machine.run()
+    if broken == "amount":
+        run.turn(10**30)
+    else:
+        run.ladder.first_reason = "\ud800"
+    assert run.check("read", {"x": 1}).action in (Action.CONTINUE, Action.FORCE_ANSWER, Action.HALT)
+    assert len(run.counts.faults) == 1
+    run.end()
+
+
+def test_eight_equal_calls_at_once_run_once_over_all_processes(machine: Machine) -> None:
+    runs = [machine.run(run_id=UUID(int=RUN.int + i)) for i in range(8)]
+    passed: list[bool] = []
+
+    def work(run: RunGuard) -> None:
+        passed.append(run.check("pay", {"to": "a"}).allowed)
+
+    threads = [Thread(target=work, args=(run,)) for run in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(passed) == [False] * 7 + [True]
+    assert all(run.counts.faults == [] for run in runs)
