@@ -1,4 +1,4 @@
-"""Work that crosses processes: what a run hands over with it, and which work a receiver does not take on.
+"""Work that crosses processes: what a run hands over with it, and which work is not taken on.
 
 An envelope never carries more than its sender has left: one hop fewer, the descendants that its root can
 still pay for, the sooner deadline. Every hand-over adds who handed what over, so that work that goes round in
@@ -89,7 +89,7 @@ def sign(envelope: Envelope, key: SigningKey) -> Envelope:
 def receive(
     envelope: Envelope, *, agent: str, now: datetime, keys: Sequence[SigningKey] = ()
 ) -> Refusal | None:
-    """Return why a receiver called ``agent`` doesn't take the work on at ``now`` (UTC), or None.
+    """Return why the agent called ``agent`` doesn't take the work on at ``now`` (UTC), or None.
 
     Where the tenant has ``keys``, an envelope that none of them signed is refused as a start without a grant.
     """
@@ -107,7 +107,7 @@ def receive(
 
 
 def within(policy: Policy, envelope: Envelope) -> Policy:
-    """Return the receiver's policy with the tighter limit of its own and the envelope's."""
+    """Return the policy of who takes the work on, with the tighter limit of its own and the envelope's."""
     limits = policy.limits
     hops, descendants = envelope.hops_remaining, envelope.descendants_budget
     if hops is not None:
@@ -129,9 +129,9 @@ def name_of(who: RunIdentity) -> str:
     return who.agent or who.job_type
 
 
-def _edges(chain: Sequence[ChainLink], receiver: str) -> list[tuple[str, str, str]]:
+def _edges(chain: Sequence[ChainLink], last_taker: str) -> list[tuple[str, str, str]]:
     """Return who handed what to whom, oldest first."""
-    takers = [*(link.agent for link in chain[1:]), receiver]
+    takers = [*(link.agent for link in chain[1:]), last_taker]
     return [(link.agent, link.package_hash, taker) for link, taker in zip(chain, takers, strict=False)]
 
 

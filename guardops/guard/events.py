@@ -305,7 +305,7 @@ class RunEnded(Struct, kw_only=True, omit_defaults=True, tag_field="type", tag="
 class Envelope(Struct, kw_only=True, omit_defaults=True):
     """What delegated work carries across processes: its task's root, and how much of it may still happen.
 
-    None leaves a limit to the receiver's own. The deadline is absolute; the descendants are charged at the
+    None leaves a limit to whoever takes it on. The deadline is absolute; the descendants are charged at the
     root. ``signature`` is the tenant's, made with the secret that ``kid`` names over the canonical form of
     all other fields.
     """

@@ -214,16 +214,20 @@ def run_ended(
         last_steps=[_wire_step(step, who.started_at) for step in record.recent],
         limits=state.policy.limits_in_force(),
         policy=PolicyInForce(mode=state.policy.mode),
-        lineage=Lineage(
-            root=who.root_task_id,
-            parent=str(who.parent_run_id or ""),
-            hops_remaining=state.hops,
-            chain=list(who.chain),
-        ),
+        lineage=_lineage(who, state),
         truncated=_truncated(record),
         guard=GuardInfo(version=VERSION),
     )
     return msgspec.structs.replace(event, **details) if details else event
+
+
+def _lineage(who: RunIdentity, state: RunState) -> Lineage:
+    return Lineage(
+        root=who.root_task_id,
+        parent=str(who.parent_run_id or ""),
+        hops_remaining=state.hops,
+        chain=list(who.chain),
+    )
 
 
 def _how_it_ended(ladder: Ladder, outcome: Outcome | None, answer: Answer | None) -> tuple[Outcome, Answer]:

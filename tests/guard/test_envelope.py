@@ -95,16 +95,16 @@ def test_a_package_is_the_same_whatever_was_injected_into_it() -> None:
     assert package_hash(package) != package_hash({**package, "sources": ["b"]})
 
 
-def test_a_receiver_takes_the_tighter_of_its_own_limits_and_the_envelopes() -> None:
+def test_work_is_held_to_the_tighter_of_two_limits() -> None:
     envelope = Envelope(root_task_id="r", hops_remaining=2, descendants_budget=3)
     limits = within(Policy.from_mapping({"hops": 4, "descendants": 20}), envelope).limits
-    assert (limits.hops, limits.descendants) == (2, 2), "the receiver is one of the descendants"
+    assert (limits.hops, limits.descendants) == (2, 2), "who takes it on is one of the descendants"
     own = Policy.from_mapping({"hops": 1, "descendants": 0})
     assert (within(own, envelope).limits.hops, within(own, envelope).limits.descendants) == (1, 0)
     assert within(own, Envelope(root_task_id="r")) is own
 
 
-def test_the_time_left_is_counted_from_the_receivers_start() -> None:
+def test_the_time_left_is_counted_from_the_start_of_who_takes_it_on() -> None:
     east = timezone(timedelta(hours=5, minutes=45))
     envelope = Envelope(root_task_id="r", deadline=(STARTED_AT + timedelta(seconds=90)).astimezone(east))
     assert seconds_left(envelope, STARTED_AT) == 90
@@ -125,12 +125,12 @@ def test_the_time_left_is_counted_from_the_receivers_start() -> None:
         ({"deadline": datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))}, "deadline"),
     ],
 )
-def test_a_receiver_refuses_work_that_has_nothing_left(fields: dict[str, Any], refused: str | None) -> None:
+def test_work_that_has_nothing_left_is_refused(fields: dict[str, Any], refused: str | None) -> None:
     assert reason(Envelope(root_task_id="r", **fields)) == refused
 
 
 @pytest.mark.parametrize(
-    ("agents", "receiver", "refused"),
+    ("agents", "taker", "refused"),
     [
         ("", "a", None),
         ("ab", "a", None),
@@ -144,8 +144,8 @@ def test_a_receiver_refuses_work_that_has_nothing_left(fields: dict[str, Any], r
         ("abcdeabcde", "a", None),
     ],
 )
-def test_a_package_that_goes_round_twice_is_refused(agents: str, receiver: str, refused: str | None) -> None:
-    assert reason(Envelope(root_task_id="r", chain=chain(*agents)), receiver) == refused
+def test_a_package_that_goes_round_twice_is_refused(agents: str, taker: str, refused: str | None) -> None:
+    assert reason(Envelope(root_task_id="r", chain=chain(*agents)), taker) == refused
 
 
 def test_a_package_that_changes_may_go_round() -> None:
