@@ -62,10 +62,10 @@ TENANTS = (
         (
             Workload(
                 research.JOB,
-                1_500,
+                4_500,
                 (*_steady("scout", 0.05), Release("scout-1.6", timedelta(hours=22), 0.5)),
             ),
-            Workload(coding.JOB, 300, _steady("smith", 0.07)),
+            Workload(coding.JOB, 900, _steady("smith", 0.07)),
         ),
     ),
     DemoTenant(
@@ -73,8 +73,8 @@ TENANTS = (
         "Acme Service",
         "acme",
         (
-            Workload(support.JOB, 900, _steady("desk", 0.05)),
-            Workload(research.JOB, 300, _steady("scout", 0.06)),
+            Workload(support.JOB, 2_700, _steady("desk", 0.05)),
+            Workload(research.JOB, 900, _steady("scout", 0.06)),
         ),
     ),
     DemoTenant(
@@ -82,8 +82,8 @@ TENANTS = (
         "Acme Delivery",
         "acme",
         (
-            Workload(delivery.JOB, 300, _steady("lead", 0.10)),
-            Workload(coding.JOB, 200, _steady("smith", 0.06)),
+            Workload(delivery.JOB, 600, _steady("lead", 0.10)),
+            Workload(coding.JOB, 600, _steady("smith", 0.06)),
         ),
     ),
     DemoTenant(
@@ -91,15 +91,15 @@ TENANTS = (
         "Globex Data",
         "globex",
         (
-            Workload(exports.JOB, 700, _steady("hauler", 0.07)),
-            Workload(research.JOB, 300, _steady("scout", 0.05)),
+            Workload(exports.JOB, 2_100, _steady("hauler", 0.07)),
+            Workload(research.JOB, 900, _steady("scout", 0.05)),
         ),
     ),
     DemoTenant(
         "globex-desk",
         "Globex Desk",
         "globex",
-        (Workload(support.JOB, 400, _steady("desk", 0.06), mode=Mode.SHADOW),),
+        (Workload(support.JOB, 1_200, _steady("desk", 0.06), mode=Mode.SHADOW),),
     ),
 )
 TOTAL = sum(workload.tasks for tenant in TENANTS for workload in tenant.workloads)

@@ -26,7 +26,7 @@ from .demo_tenants import DemoTenant
 
 HEARTBEAT_S = 4.0
 """A run that goes on gives a sign of life about this often."""
-BETWEEN_S = (5.0, 15.0)
+BETWEEN_S = (10.0, 30.0)
 """So many seconds pass between two beginnings in a tenant."""
 ASTRAY = 0.3
 LINGERS = 0.1

@@ -45,6 +45,8 @@ class Command(BaseCommand):
             self._fill(url)
             if live:
                 self._go_on(url)
+            else:
+                self.stdout.write("In real time the agents go on with: manage.py demo --live")
         except (SendFailed, DatabaseFault) as error:
             raise CommandError(str(error)) from error
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,21 +41,21 @@ def roster() -> Iterator[Mapping[str, Job]]:
 
 @pytest.fixture(scope="module")
 def simulated(roster: Mapping[str, Job]) -> dict[str, list[RunEnded]]:
-    return {tenant.slug: list(simulate(tenant, roster, NOW)) for tenant in TENANTS}
+    """A third of the demo: its tasks are seeded one by one, so that they are among the whole demo's."""
+    return {tenant.slug: list(simulate(tenant, roster, NOW)) for tenant in resized(lambda tasks: tasks // 3)}
+
+
+def resized(size: Callable[[int], int]) -> tuple[DemoTenant, ...]:
+    return tuple(
+        replace(tenant, workloads=tuple(replace(load, tasks=size(load.tasks)) for load in tenant.workloads))
+        for tenant in TENANTS
+    )
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> tuple[DemoTenant, ...]:
-    """The demo with a handful of runs a tenant."""
-    tenants = tuple(
-        DemoTenant(
-            tenant.slug,
-            tenant.name,
-            tenant.organisation,
-            tuple(replace(load, tasks=5) for load in tenant.workloads),
-        )
-        for tenant in TENANTS
-    )
+    """The demo with a handful of tasks a tenant."""
+    tenants = resized(lambda tasks: 5)
     monkeypatch.setattr(command, "TENANTS", tenants)
     return tenants
 
@@ -70,7 +70,7 @@ def test_five_tenants_of_two_organisations_have_thousands_of_runs_in_the_last_da
 ) -> None:
     assert len(TENANTS) == 5
     assert len({tenant.organisation for tenant in TENANTS}) == 2
-    assert sum(event.attempt == 1 and event.parent_run_id is None for event in events) == TOTAL > 3_000
+    assert sum(event.attempt == 1 and event.parent_run_id is None for event in events) == TOTAL // 3 > 3_000
     assert len({event.run_id for event in events}) == len(events)
     assert NOW - timedelta(days=14) < min(event.started_at for event in events)
     assert max(event.ended_at for event in events) <= NOW

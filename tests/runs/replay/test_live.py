@@ -75,7 +75,7 @@ def test_every_event_is_told_when_it_happens_and_not_before(
 def test_a_run_starts_shows_how_far_it_is_and_ends(told: dict[UUID, list[Event]]) -> None:
     ended = [events for events in told.values() if isinstance(events[-1], RunEnded)]
 
-    assert len(ended) > 100
+    assert len(ended) > 80
     for first, *beats, last in ended:
         assert isinstance(first, RunStarted)
         assert [beat.seq for beat in beats] == list(range(len(beats)))
@@ -93,7 +93,7 @@ def test_every_tenant_sends_at_a_pace_that_people_can_follow(
         for slug, events in seen.items():
             begun[slug] += sum(isinstance(e, RunStarted) and e.parent_run_id is None for e in events)
 
-    assert all(4 * MINUTES < count < 16 * MINUTES for count in begun.values()), begun
+    assert all(2 * MINUTES < count < 8 * MINUTES for count in begun.values()), begun
 
 
 def test_at_the_first_look_there_are_runs_under_way_and_none_that_is_over(
@@ -114,7 +114,7 @@ def test_some_runs_come_near_a_limit_and_some_never_end(stage: Stage, told: dict
     long_ago = NOW + timedelta(minutes=MINUTES - 6)
     pressed = {beat.run_id for beat in beats if max(beat.pressure.values()) >= 0.8}
 
-    assert len(pressed) > 5
+    assert len(pressed) > 3
     assert {name for beat in beats for name in beat.pressure} >= {"max_steps", "max_turns", "max_seconds"}
     assert any(moment_of(event) < long_ago for event in silent)
 
