@@ -57,5 +57,6 @@ def _indexes(name: str) -> list[models.Index]:
     return [
         models.Index(*newest, name=f"{name}_trail"),  # the trail, newest first
         models.Index(actor, *newest, name=f"{name}_trail_actor"),  # what one actor did
+        models.Index("pgh_label", *newest, name=f"{name}_trail_action"),  # rare actions: removals, passwords
         models.Index("pgh_obj", F("pgh_id").desc(), name=f"{name}_trail_before"),  # a row's own last one
     ]

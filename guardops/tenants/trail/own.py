@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.db.models import Q
@@ -28,6 +29,19 @@ def _invitation(row: Any, names: Names) -> str:
     return f"{row.invitee} to {names.of(row, 'tenant') or names.of(row, 'organisation')}"
 
 
+# Both write their ids out: of a subquery's, PostgreSQL can't know how rare their rows are, and reads them all.
+
+
+def _people_of(organisations: Collection[int]) -> Q:
+    members = Membership.objects.filter(organisation__in=organisations).values_list("user", flat=True)
+    return Q(pgh_obj__in=sorted(set(members)))
+
+
+def _keys_of(tenants: Collection[int]) -> Q:
+    covered = ApiKeyTenant.objects.filter(tenant__in=tenants).values_list("api_key", flat=True)
+    return Q(pgh_obj__in=sorted(set(covered)))
+
+
 KINDS = [
     Kind(
         slug="organisation",
@@ -50,9 +64,7 @@ KINDS = [
         noun="the person",
         model=User,
         name=lambda row, _: row.username,
-        of_organisations=lambda ids: Q(
-            pgh_obj__in=Membership.objects.filter(organisation__in=ids).values("user")
-        ),
+        of_organisations=_people_of,
     ),
     Kind(
         slug="member",
@@ -78,7 +90,7 @@ KINDS = [
         model=ApiKey,
         name=lambda row, _: f"{row.name} (go_{row.prefix}_…)",
         of_organisations=lambda ids: Q(organisation__in=ids),
-        of_tenants=lambda ids: Q(pgh_obj__in=ApiKeyTenant.objects.filter(tenant__in=ids).values("api_key")),
+        of_tenants=_keys_of,
         milestones={"revoked_at": "revoked"},
         fields={"expires_at": "expiry", "created_by": "maker"},
     ),
