@@ -61,6 +61,11 @@ class Guess(Enum):
         address=Limit(40, timedelta(seconds=20), timedelta(seconds=5), timedelta(minutes=5)),
         name=Limit(20, timedelta(minutes=1), timedelta(seconds=5), timedelta(minutes=1)),
     )
+    JOIN = Limits(
+        pair=Limit(10, timedelta(minutes=5), timedelta(seconds=30), timedelta(minutes=15)),
+        address=Limit(40, timedelta(seconds=20), timedelta(seconds=5), timedelta(minutes=5)),
+        name=Limit(20, timedelta(minutes=5), timedelta(seconds=30), timedelta(minutes=15)),
+    )
     RESET = Limits(
         pair=Limit(3, timedelta(minutes=20), timedelta(minutes=1), timedelta(minutes=30)),
         address=Limit(20, timedelta(minutes=1), timedelta(seconds=10), timedelta(minutes=5)),

@@ -7,6 +7,7 @@ from django.test import Client
 from guardops.tenants.choices import Role
 from guardops.tenants.invitations import accept, revoke_invitation
 from guardops.tenants.models import User, UserEvent
+from guardops.tenants.throttle import Guess
 from tests.factories import NOW, PASSWORD, make_invitation, make_user
 
 from .conftest import Cast
@@ -111,6 +112,14 @@ def test_bad_input_leaves_the_link_open(client: Client, cast: Cast, wrong: dict[
     assert answer.status_code == 200
     assert answer.context["form"].errors
     assert client.post(url(token), FORM).status_code == 302
+
+
+def test_names_are_not_tried_out_by_the_dozen(client: Client, cast: Cast) -> None:
+    _, token = make_invitation(cast.tenant)
+    for _ in range(Guess.JOIN.value.pair.free):
+        answer = client.post(url(token), FORM | {"username": cast.admin.username})
+        assert answer.status_code == 200
+    assert client.post(url(token), FORM).status_code == 429
 
 
 def test_nobody_is_made_an_operator_by_what_they_send(client: Client, cast: Cast) -> None:

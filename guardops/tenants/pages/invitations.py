@@ -14,12 +14,14 @@ from django.views.decorators.http import require_http_methods
 
 from guardops.shown import visible_text
 from guardops.tenants.choices import Role
-from guardops.tenants.errors import InvalidInvitation
+from guardops.tenants.errors import InvalidInvitation, TooManyTries
 from guardops.tenants.forms.people import WHAT_ROLES_MAY, NewPersonForm
 from guardops.tenants.invitations import accept, accept_as_new, find_invitation, mail_address_of
 from guardops.tenants.models import Invitation
+from guardops.tenants.throttle import Guess
 
 from .passwords import sign_in
+from .throttled import too_many, try_of
 
 
 @sensitive_post_parameters()
@@ -31,7 +33,11 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         found = find_invitation(token, timezone.now())
         if request.user.is_authenticated:
             return _join(request, found, token)
+        if request.method == "POST":
+            try_of(request, Guess.JOIN, token)  # a link is no means to learn which names are taken
         return _begin(request, found, token)
+    except TooManyTries as error:
+        return too_many(request, error)
     except InvalidInvitation as error:
         status = 404 if error.code == "unknown" else 410
         return render(request, "tenants/invitation_dead.html", {"error": error}, status=status)
