@@ -173,7 +173,7 @@ def run_ended(
     outcome: Outcome | None,
     answer: Answer | None,
     ended_at: datetime,
-    details: Mapping[str, Any],
+    details: dict[str, Any],
 ) -> RunEnded:
     """Build the event of a run that is over; ``details`` are fields that only the caller knows."""
     who, state, ladder, counts = record.who, record.state, record.ladder, record.counts
