@@ -29,7 +29,7 @@ def _invitation(row: Any, names: Names) -> str:
     return f"{row.invitee} to {names.of(row, 'tenant') or names.of(row, 'organisation')}"
 
 
-# Both write their ids out: of a subquery's, PostgreSQL can't know how rare their rows are, and reads them all.
+# Both write their ids out: of a subquery's PostgreSQL can't know how rare their rows are, and reads all rows.
 
 
 def _people_of(organisations: Collection[int]) -> Q:
