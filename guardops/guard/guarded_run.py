@@ -373,9 +373,9 @@ class RunGuard:
                     self.state.root.end_write(ticket.row.fingerprint)
                     self._mark_uncertain(ticket.row)
             record = summary.Record(
-                self.who, self.state, self.ladder, self.counts, self._recent, self.state.in_flight
+                self.who, self.state, self.ladder, self.counts, self._recent, self._wall(moment)
             )
-            event = summary.run_ended(record, outcome, answer, self._wall(moment), details)
+            event = summary.run_ended(record, outcome, answer, details)
             if self._keeper is not None:
                 self._keeper.end(stopped=self.ladder.stops)
             return event

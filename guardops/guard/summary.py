@@ -165,15 +165,11 @@ class Record:
     ladder: Ladder
     counts: Counts
     recent: deque[RecentStep]
-    in_flight: dict[int, Ticket]
+    ended_at: datetime
 
 
 def run_ended(
-    record: Record,
-    outcome: Outcome | None,
-    answer: Answer | None,
-    ended_at: datetime,
-    details: dict[str, Any],
+    record: Record, outcome: Outcome | None, answer: Answer | None, details: Mapping[str, Any]
 ) -> RunEnded:
     """Build the event of a run that is over; ``details`` are fields that only the caller knows."""
     who, state, ladder, counts = record.who, record.state, record.ladder, record.counts
@@ -182,7 +178,7 @@ def run_ended(
         job_type=who.job_type,
         outcome=final,
         started_at=who.started_at,
-        ended_at=ended_at,
+        ended_at=record.ended_at,
         run_id=None if who.external_id else who.run_id,
         external_id=who.external_id,
         agent=who.agent,
@@ -263,10 +259,10 @@ def _is_provider_failure(counts: Counts, outcome: Outcome) -> bool:
 
 def _detail(record: Record) -> dict[str, Any] | None:
     detail: dict[str, Any] = {}
-    if record.in_flight:
+    if record.state.in_flight:
         # Reaching a limit stops the waiting, never the work: what is still out is listed, not invented.
-        detail["in_flight"] = [ticket.tool[:128] for ticket in record.in_flight.values()][:MAX_STEPS]
-    under_way = {ticket.row.fingerprint for ticket in record.in_flight.values()}
+        detail["in_flight"] = [ticket.tool[:128] for ticket in record.state.in_flight.values()][:MAX_STEPS]
+    under_way = {ticket.row.fingerprint for ticket in record.state.in_flight.values()}
     uncertain = [row for row in record.state.ledger if row.uncertain and row.fingerprint not in under_way]
     if uncertain:
         detail["unresolved"] = [row.tool[:128] for row in uncertain][:MAX_STEPS]
