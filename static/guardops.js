@@ -59,7 +59,11 @@
   });
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
 
-  // A filter that is not set stays out of the address.
+  // A filter that is not set stays out of the address, also where the form is sent as a whole.
+  document.addEventListener("formdata", (event) => {
+    if (!event.target.matches("form.filters")) return;
+    for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+  });
   document.addEventListener("htmx:configRequest", (event) => {
     if (!event.detail.elt.matches("form.filters")) return;
     const { parameters } = event.detail;

@@ -135,7 +135,7 @@ def test_keys_do_nothing_where_they_are_switched_off(desk: Desks, listed: Tenant
 def test_menus_of_the_list_are_accessible(desk: Desks, listed: Tenant, person: User, look: Look) -> None:
     save_view(owner=person, page="runs", name="Dearest of all the runs of this week", query="sort=-cost")
     at = desk(person, look)
-    for path, menu in (("/runs/", "Views"), ("/runs/?sort=-cost", "View: Dearest"), ("/runs/", "CSV")):
+    for path, menu in (("/runs/?sort=-cost", "View: Dearest"), ("/runs/", "CSV")):
         page = at.open(path)
         page.locator("#run-tools summary", has_text=menu).click()
         sheet = page.locator("#run-tools [open] .sheet").bounding_box()
@@ -179,6 +179,23 @@ def test_views_are_kept_with_scripts_off(desk: Desks, listed: Tenant, person: Us
     expect(page.get_by_role("rowheader", name="Stops")).to_be_visible()
     page.get_by_role("button", name="Delete Stops").click()
     expect(page.get_by_text("No view is saved yet")).to_be_visible()
+
+
+def test_filters_that_are_not_set_stay_out_of_the_address(desk: Desks, listed: Tenant, person: User) -> None:
+    page = desk(person).open("/settings/audit/")
+    page.get_by_label("Action").select_option("insert")
+    page.get_by_role("button", name="Apply").click()
+    expect(page).to_have_url(re.compile(r"/settings/audit/\?action=insert$"))
+
+
+def test_clock_once_chosen_is_kept_with_scripts_off(desk: Desks, listed: Tenant, person: User) -> None:
+    chosen = desk(person, timezone_id="Asia/Kathmandu")
+    page = chosen.open("/runs/")
+    page.get_by_role("button", name="Local").click()
+    expect(page.locator("[data-rows] time").first).to_contain_text("+0545")
+
+    plain = desk(person, java_script_enabled=False, storage_state=chosen.context.storage_state())
+    expect(plain.open("/runs/").locator("[data-rows] time").first).to_contain_text("+0545")
 
 
 def test_file_comes_as_a_download(desk: Desks, listed: Tenant, person: User) -> None:
