@@ -16,6 +16,7 @@ from django.db.models.fields.json import KT
 
 from runs.models import LiveRun, RefusedWork, Run
 from runs.pages.limits import Pressure, pressure_on, whole_limit
+from runs.querysets import as_id
 
 if TYPE_CHECKING:
     from guardops.tenants.models import Tenant
@@ -41,11 +42,17 @@ class Member:
     steps: int
     cost: Decimal
     hops: str
+    sent_as: UUID | None = None  # its id in what other runs say of it, where it is stored under another
     limits: Mapping[str, Any] | None = None  # of a root run
 
     @property
     def is_live(self) -> bool:
         return not self.outcome
+
+    @property
+    def names(self) -> tuple[UUID | None, ...]:
+        """The ids by which other runs may name it as their parent."""
+        return (self.run_id, self.sent_as) if self.sent_as else (self.run_id,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +119,14 @@ def read_task(tenant: Tenant, run: Run | LiveRun) -> TaskTree:
         done = [member for member in members if not member.is_live]
         totals = {"runs": len(done), "cost": sum(m.cost for m in done), "steps": sum(m.steps for m in done)}
     refused = RefusedWork.objects.for_tenants([tenant.pk]).of_task(task_id).order_by("-at", "-refusal_id")
-    return make_tree(task_id, members, totals, list(refused[: REFUSALS + 1]), run)
+    return make_tree(task_id, members, totals, list(refused[: REFUSALS + 1]), run.run_id)
 
 
 def _with_lineage(runs: Any) -> Any:
-    """Read two things out of the column that lists leave unread: hops, and what limits a root run had."""
+    """Read from the column that lists leave unread: hops, the id a run was sent with, a root run's limits."""
     return runs.annotate(
         hops=KT("detail__lineage__hops_remaining"),
+        sent_id=KT("detail__run_id"),
         own_limits=Case(When(parent_run_id=None, then=KT("detail__limits"))),
     )
 
@@ -136,6 +144,7 @@ def _ended(run: Any) -> Member:
         steps=run.steps,
         cost=run.cost,
         hops=getattr(run, "hops", None) or "",
+        sent_as=as_id(getattr(run, "sent_id", None) or ""),
         limits=_object(limits),
     )
 
@@ -172,11 +181,11 @@ def make_tree(
     members: Sequence[Member],
     totals: Mapping[str, Any],
     refused: Sequence[RefusedWork],
-    this: Run | LiveRun,
+    this_id: UUID,
 ) -> TaskTree:
     """Put the runs in their places. Parents are what agents said, so they may be missing or go in circles."""
-    trees = _trees(members, this)
-    own = next((tree for tree in trees if any(node.run.run_id == this.run_id for node in tree)), [])
+    trees = _trees(members, this_id)
+    own = next((tree for tree in trees if any(node.run.run_id == this_id for node in tree)), [])
     limits = own[0].run.limits if own else None
     levels = Counter(node.depth for node in own if node.depth)
     nodes = [node for tree in trees for node in tree]
@@ -202,14 +211,15 @@ def make_tree(
     )
 
 
-def _trees(members: Sequence[Member], this: Run | LiveRun) -> list[list[Node]]:
+def _trees(members: Sequence[Member], this_id: UUID) -> list[list[Node]]:
     """Return a list a root, each in the order of its rows: a run, then the runs that it started."""
     ordered = sorted(members, key=lambda member: (member.attempt, member.started_at, member.run_id))
-    known = {member.run_id for member in members}
+    stored = {name: member.run_id for member in members for name in member.names}
     children: dict[UUID | None, list[Member]] = defaultdict(list)
     for member in ordered:
-        parent = member.parent_run_id
-        children[parent if parent in known and parent != member.run_id else None].append(member)
+        parent = stored.get(member.parent_run_id)
+        children[None if parent == member.run_id else parent].append(member)
+    this = next((member for member in members if member.run_id == this_id), None)
     placed: set[UUID] = set()
 
     def walk(member: Member, depth: int) -> list[Node]:
@@ -228,11 +238,13 @@ def _trees(members: Sequence[Member], this: Run | LiveRun) -> list[list[Node]]:
     return trees + [walk(member, 0) for member in ordered if member.run_id not in placed]
 
 
-def _badge(member: Member, this: Run | LiveRun) -> str:
+def _badge(member: Member, this: Member | None) -> str:
+    if this is None:
+        return ""
     if member.run_id == this.run_id:
         return "this run"
-    if member.run_id == this.parent_run_id:
+    if this.parent_run_id in member.names:
         return "parent"
-    if member.run_id == this.resumed_from:
+    if this.resumed_from in member.names:
         return "resumed here"
-    return "child" if member.parent_run_id == this.run_id else ""
+    return "child" if member.parent_run_id in this.names else ""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.test import Client
@@ -13,7 +13,6 @@ from pytest_django import DjangoAssertNumQueries
 
 from guardops.guard import events
 from guardops.guard.events import Outcome
-from runs.models import Run
 from runs.pages.task import TASK_RUNS, Member, TaskTree, make_tree
 from tests.factories import make_run_event, make_run_id
 from tests.runs.live_rows import insert_live, insert_refusal
@@ -43,7 +42,7 @@ def member(number: int, parent: int | None = None, **fields: Any) -> Member:
 
 def tree(*members: Member, this: int = 1) -> TaskTree:
     totals = {"runs": len(members), "cost": Decimal(0), "steps": 0}
-    return make_tree("task", members, totals, [], Run(run_id=UUID(int=this)))
+    return make_tree("task", members, totals, [], UUID(int=this))
 
 
 def shape(found: TaskTree) -> list[tuple[str, int, int]]:
@@ -87,6 +86,20 @@ def test_run_whose_parent_is_not_here_stands_at_the_root() -> None:
 def test_runs_that_are_their_own_ancestors_are_shown_once(parents: dict[int, int]) -> None:
     found = tree(*(member(number, parent) for number, parent in parents.items()))
     assert sorted(node.run.agent for node in found.nodes) == sorted(f"a{number}" for number in parents)
+
+
+def test_parent_is_found_by_the_id_that_it_was_sent_with(
+    viewer: Client, ingest: Ingest, now: datetime
+) -> None:
+    root = make_run_event(run_id=uuid4(), ended_at=now, agent="lead")  # no time in it: stored under another
+    child = make_run_event(
+        run_id=uuid4(), ended_at=now, agent="helper", root_task_id=str(root.run_id), parent_run_id=root.run_id
+    )
+    ingest(root, child)
+    for event, badges in ((child, ["parent", "this run"]), (root, ["this run", "child"])):
+        task = viewer.get(f"/runs/{event.run_id}/").context["story"].task
+        assert [(node.run.agent, node.depth) for node in task.nodes] == [("lead", 0), ("helper", 1)]
+        assert [node.badge for node in task.nodes] == badges
 
 
 def test_page_shows_the_tree_with_hops_and_the_shared_budget(
