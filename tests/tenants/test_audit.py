@@ -19,7 +19,7 @@ from guardops.tenants.models import (
     UserEvent,
 )
 from guardops.tenants.people import set_membership
-from tests.factories import make_key, make_tenant, make_user
+from tests.factories import make_invitation, make_key, make_tenant, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -159,6 +159,7 @@ def test_a_new_bundle_revision_leaves_no_row() -> None:
 @pytest.mark.parametrize("statement", ["TRUNCATE {}", "DELETE FROM {}", "UPDATE {} SET pgh_label = 'forged'"])
 def test_the_trail_can_not_be_changed(model: type[TenantEvent], statement: str) -> None:
     make_key(make_tenant())
+    make_invitation(make_tenant())
     set_membership(user=make_user(), organisation=make_tenant().organisation, role=Role.VIEWER, actor=SYSTEM)
     rows = model.objects.count()
     assert rows
