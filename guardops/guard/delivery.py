@@ -118,6 +118,7 @@ class Delivery:
             self._client = httpx.Client(
                 timeout=_TIMEOUT,
                 transport=self._transport,
+                verify=self._url.startswith("https:"),  # else the authorities' keys would be read for nothing
                 headers={
                     "Authorization": f"Bearer {self._key}",
                     "Content-Type": "application/json",

@@ -15,6 +15,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from guardops.guard.redaction import hide
 from guardops.guard.retry_after import seconds_to_wait
 from guardops.guard.texts import encodable
 
@@ -342,7 +343,7 @@ def _code_of(payload: Mapping[str, Any]) -> str:
     for name in ("error_code", "code"):
         code = payload.get(name)
         if isinstance(code, str | int) and not isinstance(code, bool) and code != "":
-            return encodable(str(code)[:64])
+            return encodable(hide(str(code))[:64])
     status = payload.get("status")
     return str(status) if isinstance(status, int) else ""
 

@@ -84,6 +84,8 @@ class Reporter:
         self._thread: Thread | None = None
         self._news = False
         self._closing_by: float | None = None
+        self._patient = False
+        self._gave_up = False
         self._runs: WeakValueDictionary[str, OpenRun] = WeakValueDictionary()
         self._heartbeats: dict[str, RunHeartbeat] = {}
         self._failures = 0
@@ -141,22 +143,24 @@ class Reporter:
     # -- the thread --------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while not self._is_over():
+        while True:
             try:
                 wait = self.tick()
             except Exception:
                 _log.exception("The reporter met an error and goes on.")
                 wait = self._pace.longest_wait
             with self._changed:
-                if self._closing_by is None and not self._news and wait > 0:
+                if self._is_over():
+                    return
+                if not self._news and wait > 0:
                     self._changed.wait(wait)
                 self._news = False
 
     def _is_over(self) -> bool:
-        """Whether the reporter is closing, and nothing more can be sent in time."""
+        """Whether the reporter is closing and has nothing to send, no time, or no gate to send it to."""
         if self._closing_by is None:
             return False
-        return self._failures > 0 or not self._spool.waiting or self._clock() >= self._closing_by
+        return not self._spool.waiting or self._clock() >= self._closing_by or self._gave_up
 
     def tick(self) -> float:
         """Do what is due and return the seconds until something is."""
@@ -185,6 +189,7 @@ class Reporter:
 
     def _send(self) -> bool:
         """Send one batch, and say whether there was one and it arrived."""
+        is_last = self._closing_by is not None and not self._patient
         batch = self._spool.take()
         heartbeats = dict(list(self._heartbeats.items())[:MAX_RECORDS])
         records = [*(batch.records if batch else ()), *(encoded(beat) for beat in heartbeats.values())]
@@ -193,6 +198,7 @@ class Reporter:
                 self._delivery.deliver(records[first : first + MAX_RECORDS])
         except NotNow as error:
             self._back_off(error)
+            self._gave_up = is_last
             return False
         if self._failures:
             _log.info("The gate takes events again.")
@@ -217,17 +223,19 @@ class Reporter:
     # -- the process's ends ------------------------------------------------------------------------------
 
     def close(self, timeout: float | None = None) -> bool:
-        """Send what waits, for at most ``timeout`` seconds, and stop; say whether everything was sent.
+        """Send what waits and what dead processes left, stop, and say whether everything was sent.
 
-        What was not stays in the spool for the next process.
+        It is tried for ``timeout`` seconds; without one, as when the process ends, for 5 s, and once where the
+        gate is away. What was not sent stays in the spool for the next process.
         """
         atexit.unregister(self.close)
-        timeout = self._pace.at_exit if timeout is None else timeout
+        patient, timeout = timeout is not None, self._pace.at_exit if timeout is None else timeout
         with self._changed:
-            self._closing_by = self._clock() + timeout
-            self._failures, self._not_before = 0, 0.0  # one more attempt, however the last one ended
-            thread = self._thread
-            self._changed.notify_all()
+            self._patient, self._closing_by = patient, self._clock() + timeout
+            self._failures, self._not_before, self._next_adoption = 0, 0.0, 0.0
+        if self._threaded:
+            self._wake()
+        thread = self._thread
         if thread is not None:
             thread.join(timeout)
         if thread is None or not thread.is_alive():

@@ -199,3 +199,8 @@ def test_an_ordinary_result_hides_no_error(result: Any) -> None:
 
 def test_what_may_not_be_retried_has_no_time() -> None:
     assert classify({"status": 404, "retry_after": 5}).retry_after is None
+
+
+def test_a_secret_that_a_service_answers_as_its_code_is_hidden() -> None:
+    assert classify({"code": "AKIAABCDEFGHIJKLMNOP"}).code == "***"
+    assert classify({"code": "invalid_api_key"}).error_class is ErrorClass.AUTH

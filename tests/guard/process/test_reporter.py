@@ -17,7 +17,7 @@ from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.spool import Spool
 from tests.local.waiting import until
 
-from .gate import Gate
+from .gate import Gate, takes
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NEVER = 1e9
@@ -290,15 +290,37 @@ def test_close_waits_no_longer_than_told_and_leaves_the_rest_in_the_spool(spool:
     heir.close()
 
 
-def test_close_asks_a_gate_that_was_away_once_more(spool: Spool, gate: Gate) -> None:
+def test_close_asks_a_gate_that_was_away_again_for_as_long_as_told(spool: Spool, gate: Gate) -> None:
     gate.says(503)
     delivery = Delivery("http://gate.example", "k", transport=gate.transport)
-    reporter = Reporter(spool, delivery, pace=Pace(heartbeat=NEVER, adopt=NEVER), jitter=lambda: 1.0)
+    reporter = Reporter(spool, delivery, pace=Pace(first_wait=0.02, longest_wait=0.02))
     reporter.ended(ended("a"), "a")
     until(lambda: gate.requests)
-    gate.answer = Gate().answer
-    assert reporter.close(5)
+
+    def comes_back(events: list[dict[str, Any]]) -> httpx.Response:
+        return takes(events) if len(gate.requests) > 4 else httpx.Response(503)
+
+    gate.answer = comes_back
+    assert reporter.close(30)
     assert told(gate) == ["ended a"]
+
+
+def test_the_end_of_a_process_does_not_wait_for_a_gate_that_is_away(spool: Spool, gate: Gate) -> None:
+    gate.says(503)
+    delivery = Delivery("http://gate.example", "k", transport=gate.transport)
+    reporter = Reporter(spool, delivery, pace=Pace(first_wait=0.01, longest_wait=0.01, at_exit=30))
+    reporter.ended(ended("a"), "a")
+    began = time.monotonic()
+    assert not reporter.close()
+    assert time.monotonic() - began < 10
+
+
+def test_a_process_that_reported_nothing_sends_what_others_left(spool: Spool, gate: Gate) -> None:
+    before = Spool(spool.folder)
+    before.append(1, msgspec.json.encode(ended("before")))
+    before.close()
+    assert Reporter(spool, Delivery("http://gate.example", "k", transport=gate.transport)).close(30)
+    assert told(gate) == ["ended before"]
 
 
 def test_what_a_process_before_left_is_sent(spool: Spool, reporter: Reporter, gate: Gate) -> None:
