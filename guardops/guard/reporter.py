@@ -225,8 +225,8 @@ class Reporter:
     def close(self, timeout: float | None = None) -> bool:
         """Send what waits and what dead processes left, stop, and say whether everything was sent.
 
-        It is tried for ``timeout`` seconds; without one, as when the process ends, for 5 s, and once where the
-        gate is away. What was not sent stays in the spool for the next process.
+        It is tried for ``timeout`` seconds; without one, as when the process ends, for 5 s, and only once
+        where the gate is away. What was not sent stays in the spool for the next process.
         """
         atexit.unregister(self.close)
         patient, timeout = timeout is not None, self._pace.at_exit if timeout is None else timeout
