@@ -23,7 +23,7 @@
   const mark = () => {
     const all = rows();
     const row = chosen(all);
-    for (const one of all) one.classList.toggle("is-selected", one === row);
+    for (const one of all) one.classList.toggle("is-at", one === row);
   };
   const move = (by) => {
     const all = rows();

@@ -37,7 +37,7 @@ def selected(page: Page) -> list[int]:
     """Return the places of the rows that are marked as selected; the focus must be in the same row."""
     found: list[int] = page.evaluate(
         "[...document.querySelectorAll('[data-rows] > tr')]"
-        ".flatMap((row, at) => row.classList.contains('is-selected') ? [at] : [])"
+        ".flatMap((row, at) => row.classList.contains('is-at') ? [at] : [])"
     )
     return found
 
@@ -76,7 +76,7 @@ def test_selection_survives_a_swap_of_the_rows(desk: Desks, listed: Tenant, pers
     page.get_by_label("Halted").check()
     expect(page.locator("#run-count")).to_have_text("4 runs")
 
-    expect(page.locator("tr.is-selected")).to_contain_text("$3.00")
+    expect(page.locator("tr.is-at")).to_contain_text("$3.00")
     assert selected(page) == [0]
 
 
