@@ -12,17 +12,20 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
 from uuid import UUID
 
+import msgspec
+
 from guardops.guard.agent_run import AgentRun, Edge
 from guardops.guard.answers import Check, Verdict
 from guardops.guard.calls import Stopped, ToolCall, ToolResult
-from guardops.guard.events import Envelope
+from guardops.guard.envelope import Refusal, SigningKey, name_of, receive, seconds_left, within
+from guardops.guard.events import Action, Envelope, GuardInfo, WorkRefused
 from guardops.guard.guarded_run import RunGuard, TicketError
 from guardops.guard.ids import uuid7
 from guardops.guard.policy import Policy
@@ -30,6 +33,7 @@ from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.settings import Settings
 from guardops.guard.state import RunIdentity, Ticket
 from guardops.guard.stores import MemoryStore, Store
+from guardops.guard.summary import VERSION
 from guardops.guard.texts import encodable
 
 __all__ = [
@@ -60,6 +64,7 @@ class Guard:
         store: Store | None = None,
         reporter: Reporter | None = None,
         tenant: str | None = None,
+        signing: Sequence[SigningKey] = (),
         jitter: Callable[[], float] = random.random,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], None] = time.sleep,
@@ -69,6 +74,8 @@ class Guard:
         self.store = store or MemoryStore()
         self.reporter = reporter
         self.tenant = tenant
+        self.signing = signing
+        """The tenant's secrets: with them, only work that one of them signed is taken on."""
         self._jitter = jitter
         self._now = now
         self._sleep = sleep
@@ -118,6 +125,8 @@ class Guard:
         ``clock`` gives the seconds since the run's start, ``started_at`` its wall-clock time (UTC); both
         default to now. Runs with one ``root_task_id`` share budgets, the one nudge, and a halt. A run id
         that was stopped starts again only with ``resumed``; else its calls are refused (``requeue_refused``).
+        Work that came in an ``envelope`` belongs to its root and is held to what it carries; where it has
+        nothing left, or isn't the tenant's, no run begins: that is reported, and :class:`Stopped` raised.
         """
         if not job_type:
             raise ValueError("a run has a job type")
@@ -135,13 +144,30 @@ class Guard:
             release=_label(release),
             prompt_version=_label(prompt_version),
         )
-        edge = Edge(
-            self.reporter, tenant or self.tenant, _instance(os.getpid()), envelope, self._sleep, self._asleep
+        policy, tenant, clock = policy or self.policy, tenant or self.tenant, clock or _stopwatch()
+        if envelope is not None:
+            who, policy, deadline = self._take_on(envelope, who, policy, deadline, tenant)
+        edge = Edge(self.reporter, tenant, _instance(os.getpid()), envelope, self._sleep, self._asleep)
+        return AgentRun(who, policy, self.store, clock, self._jitter, deadline, resumed=resumed, edge=edge)
+
+    def _take_on(
+        self, envelope: Envelope, who: RunIdentity, policy: Policy, deadline: float | None, tenant: str | None
+    ) -> tuple[RunIdentity, Policy, float | None]:
+        """Return a run's identity, policy and deadline under an envelope, or refuse the work."""
+        refusal = receive(envelope, agent=name_of(who), now=who.started_at, keys=self.signing)
+        if refusal is not None:
+            if self.reporter is not None:
+                self.reporter.refused(_refused(refusal, envelope, who, tenant))
+            raise Stopped(Action.HALT, refusal.reason, f"The work was not taken on ({refusal.reason}).")
+        who = msgspec.structs.replace(
+            who,
+            root_task_id=_label(envelope.root_task_id),
+            parent_run_id=envelope.parent_run_id,
+            chain=tuple(envelope.chain),
         )
-        clock = clock or _stopwatch()
-        return AgentRun(
-            who, policy or self.policy, self.store, clock, self._jitter, deadline, resumed=resumed, edge=edge
-        )
+        left = seconds_left(envelope, who.started_at)
+        limits = [seconds for seconds in (left, deadline) if seconds is not None]
+        return who, within(policy, envelope), min(limits, default=None)
 
     def close(self, timeout: float | None = None) -> bool:
         """Send what waits, for at most ``timeout`` seconds (5), and say whether everything was sent.
@@ -157,6 +183,20 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _refused(refusal: Refusal, envelope: Envelope, who: RunIdentity, tenant: str | None) -> WorkRefused:
+    return WorkRefused(
+        reason=refusal.reason.value,
+        refusal_id=uuid7(int(who.started_at.timestamp() * 1_000), secrets.randbits(74)),
+        tenant=tenant,
+        at=who.started_at,
+        job_type=who.job_type,
+        agent=who.agent,
+        envelope=envelope,
+        detail={"why": refusal.detail} if refusal.detail else None,
+        guard=GuardInfo(version=VERSION, instance=_instance(os.getpid())),
+    )
 
 
 def _stopwatch() -> Callable[[], float]:
