@@ -33,6 +33,7 @@ from runs.reports.facets import any_runs, read_job_types, read_releases
 from runs.reports.metrics import Scope
 from runs.reports.panels.filters import Pick, named, pick_of, range_pick
 from runs.reports.reading import open_reading
+from runs.retention.horizon import gone_before
 from runs.tables import RunTable
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Listing:
     page: Page = EMPTY
     total: Total = NONE
     names: Names = NO_NAMES
+    gone_before: datetime | None = None  # where the window begins before the runs that are still kept
 
 
 @require_safe
@@ -146,8 +148,11 @@ def _read(reading: Reading, chosen: RunFilter, window: Window) -> Listing:
     runs = chosen.qs.without_detail()
     page = read_page(runs, form.order, window, after=after, before=before, size=form.size)
     names = Names(read_job_types(reading), read_releases(reading))
+    gone = gone_before(reading.scope.tenant_ids)
+    gone = gone if gone and window.start < gone else None
     if page.runs:
-        return Listing(form, "rows", page, count_runs(reading, chosen, page), names)
+        total = count_runs(reading, chosen, page, all_kept=gone is None)
+        return Listing(form, "rows", page, total, names, gone)
     if after or before:
-        return Listing(form, "past", names=names)
-    return Listing(form, "filtered" if any_runs(reading) else "first", names=names)
+        return Listing(form, "past", names=names, gone_before=gone)
+    return Listing(form, "filtered" if any_runs(reading) else "first", names=names, gone_before=gone)

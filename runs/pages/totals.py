@@ -47,11 +47,14 @@ class Total:
     exact: bool = True
 
 
-def count_runs(reading: Reading, chosen: RunFilter, page: Page) -> Total:
-    """Return how many runs match; ``page`` is one of their pages, and all of them where it stands alone."""
+def count_runs(reading: Reading, chosen: RunFilter, page: Page, *, all_kept: bool) -> Total:
+    """Return how many runs match; ``page`` is one of their pages, and all of them where it stands alone.
+
+    Roll-ups know only while the window's runs are ``all_kept``: they go on counting those that are deleted.
+    """
     if page.next is None and page.previous is None:
         return Total(len(page.runs))
-    if reading.as_of.exact:
+    if all_kept and reading.as_of.exact:
         known = _rolled_up(reading, chosen.form.cleaned_data)
         if known is not None:
             return Total(known)
