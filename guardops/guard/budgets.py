@@ -85,7 +85,17 @@ class Budget:
 class Budgets:
     """All budgets of one run; a child's lie within its parent's and never reset them."""
 
-    __slots__ = ("by_kind", "children", "cost", "descendants", "retries", "steps", "tokens", "turns")
+    __slots__ = (
+        "by_kind",
+        "children",
+        "cost",
+        "descendants",
+        "parent",
+        "retries",
+        "steps",
+        "tokens",
+        "turns",
+    )
 
     steps: Budget
     turns: Budget
@@ -96,6 +106,7 @@ class Budgets:
     children: Budget
 
     def __init__(self, limits: Limits, parent: Budgets | None = None) -> None:
+        self.parent = parent
         self.by_kind: dict[str, Budget] = {}
         for kind, limit in KINDS.items():
             budget = Budget(getattr(limits, limit), parent.by_kind[kind] if parent else None)
@@ -109,10 +120,14 @@ class Budgets:
 
     def spent_by_turns(self) -> Reason | None:
         """Return the reason why no further model turn can be paid for, if any."""
-        if self.cost.spent:
-            return Reason.COST_BUDGET
-        if self.tokens.spent:
-            return Reason.TOKEN_BUDGET
-        if self.turns.spent:
-            return Reason.MAX_TURNS
+        level: Budgets | None = self
+        while level is not None:
+            cost, tokens, turns = level.cost, level.tokens, level.turns
+            if cost.settled >= cost.limit:
+                return Reason.COST_BUDGET
+            if tokens.settled >= tokens.limit:
+                return Reason.TOKEN_BUDGET
+            if turns.settled >= turns.limit:
+                return Reason.MAX_TURNS
+            level = level.parent
         return None

@@ -100,28 +100,29 @@ class RunGuard:
         ``depth`` is the run's own depth in the tree of spawned agents. ``identity`` replaces the arguments in
         the fingerprint where a recorder has already reduced them to a digest.
         """
-        with self._answer_to_write if self.policy.tool(tool).writes else self._answer:
+        spec = self.policy.tool(tool)
+        with self._answer_to_write if spec.writes else self._answer:
             moment = self.state.last_at = self._clock() if at is None else at
             self.counts.proposed()
             stopped = self._responder.after_stop(batch)
             if stopped is not None:
                 return stopped
             try:
-                answer = self._check(tool, args, moment, batch, depth, identity)
+                answer = self._check(tool, args, spec, moment, batch, depth, identity)
             except Exception as fault:
-                answer = self._check_after_fault(tool, fault, moment, batch)
+                answer = self._check_after_fault(tool, spec, fault, moment, batch)
             return answer if self._keeper is None else self._kept(answer, self._keeper.commit())
 
     def _check(
         self,
         tool: str,
         args: Mapping[str, Any],
+        spec: ToolSpec,
         at: float,
         batch: BatchId | None,
         depth: int,
         identity: str | None,
     ) -> Check:
-        spec = self.policy.tool(tool)
         try:
             call = prepare(self.state, tool, args, spec, at=at, batch=batch, depth=depth, identity=identity)
         except FingerprintError as error:
@@ -165,10 +166,11 @@ class RunGuard:
         ticket = self.state.in_flight[number] = dispatch(self.state, call, number)
         return Check(Action.CONTINUE, ticket=ticket)
 
-    def _check_after_fault(self, tool: str, fault: Exception, at: float, batch: BatchId | None) -> Check:
+    def _check_after_fault(
+        self, tool: str, spec: ToolSpec, fault: Exception, at: float, batch: BatchId | None
+    ) -> Check:
         """The guard itself failed: it says so, lets a read pass and refuses a write."""
         self.counts.note_fault(fault)
-        spec = self.policy.tool(tool)
         if spec.writes:
             refused = self._responder.refuse(Trip(Reason.GUARD_ERROR), tool, batch)
             if refused is not None:

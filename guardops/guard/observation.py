@@ -123,9 +123,9 @@ def record_result(run: RunState, ticket: Ticket, report: Report) -> Observation:
     run.successes += 1
     if spec.writes:
         run.writes += 1
-    if row.uncertain or row.fingerprint in run.root.uncertain:  # an idempotent write, done over
-        row.uncertain = False
-        run.root.reconcile(row.fingerprint, happened=True)
+        if row.uncertain or row.fingerprint in run.root.uncertain:  # done over, or known at last
+            row.uncertain = False
+            run.root.reconcile(row.fingerprint, happened=True)
     if spec.side_effect is SideEffect.SIDE_EFFECT:
         run.root.mark_done(row.fingerprint)
     if spec.poll is not None and is_terminal(result, spec.poll):
