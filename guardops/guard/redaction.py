@@ -11,11 +11,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from guardops.guard.events import Event, RunEnded, RunHeartbeat, WorkRefused
+from guardops.guard.events import Event, RunEnded, RunHeartbeat, RunStarted, WorkRefused
 
 HIDDEN = "***"
 MAX_ARGS = 300
@@ -75,39 +76,27 @@ _RANDOM = 3
 _encode = msgspec.json.Encoder().encode
 _SAYS_NOTHING = frozenset({"", HIDDEN, "true", "false", "null", "none"})
 
-# The cheap look: parts of known shapes, words that stand beside secrets (in lower case), and a run that is
-# long enough to be a random one, which the longer of the known shapes are as well.
+# The cheap look: parts of known shapes, words that stand beside secrets (in lower case), and a run that is long
+# enough to be a random one, which the longer of the known shapes are as well.
 _SHAPE_HINTS = (
-    *(
-        "AKIA",
-        "ASIA",
-        "sk-",
-        "sk_live",
-        "sk_test",
-        "rk_live",
-        "rk_test",
-        "glpat-",
-        "xox",
-        "xapp-",
-        "hooks.slack",
-        "-----BEGIN",
-    ),
+    *("AKIA", "ASIA", "sk-", "k_live", "k_test", "glpat-", "xox", "hooks.slack", "-----BEGIN"),
     *("earer ", "EARER ", "asic ", "ASIC ", "-u ", "--user"),
 )
 _NAME_HINTS = (
     *("pass", "pwd", "secret", "token", "key", "auth", "cookie", "credential", "signature", "session"),
     *("sig=", "pw="),
 )
-_KNOWN_BEGINNING = re.compile(r"gh[opsur]_|github_pat_|AIza|hf_|npm_|eyJ|go_[0-9a-f]{6}")
+_KNOWN_BEGINNINGS = (
+    *("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"),
+    *("AIza", "hf_", "npm_", "eyJ", "go_"),
+)
 _RUN = b"a" * 32
 _RUNS = bytes(97 if bytes([byte]).isalnum() or byte in b"_-+=" else 32 for byte in range(256))
 _KINDS = bytes(49 if 48 <= byte < 58 else 97 if bytes([byte]).isalpha() else 32 for byte in range(256))
 
 
-_OWN_NAMES = (
-    *("agent", "external_id", "first_reason", "halt_reason", "job_type", "prompt_version", "reason"),
-    *("release", "root_task_id"),
-)
+_IDS = ("external_id", "root_task_id")
+_NAMES = ("agent", "first_reason", "halt_reason", "job_type", "prompt_version", "reason", "release")
 _MAX_NAME = 128
 _MAX_CODE = 64
 _MAX_ATTRIBUTE = 256
@@ -119,26 +108,31 @@ def may_hold_secret(text: str) -> bool:
 
 
 def _may_be_named(text: str) -> bool:
-    lowered = text.lower()
-    for hint in _NAME_HINTS:  # noqa: SIM110 - a generator would cost more than all the searches
-        if hint in lowered:
-            return True
-    return False
+    return _holds_any(_NAME_HINTS, text.lower())
 
 
 def _may_have_shape(text: str) -> bool:
-    for hint in _SHAPE_HINTS:
-        if hint in text:
-            return True
-    if "@" in text and "://" in text:
+    if _holds_any(_SHAPE_HINTS, text) or ("@" in text and "://" in text):
         return True
     raw = text.encode(errors="replace")
     if _RUN not in raw.translate(_RUNS):
         return False
     kinds = raw.translate(_KINDS)
-    if kinds.count(b"a1") + kinds.count(b"1a") < _RANDOM and not _KNOWN_BEGINNING.search(text):
-        return False
-    return any(_is_random(run[0]) or _KNOWN_BEGINNING.match(run[0]) for run in _LONG_RUN.finditer(text))
+    if kinds.count(b"a1") + kinds.count(b"1a") >= _RANDOM:
+        return any(
+            _is_random(run[0]) or run[0].startswith(_KNOWN_BEGINNINGS) for run in _LONG_RUN.finditer(text)
+        )
+    return _holds_any(_KNOWN_BEGINNINGS, text)
+
+
+_name_may_have_shape = lru_cache(maxsize=4096)(_may_have_shape)  # names are few, and come in every event
+
+
+def _holds_any(hints: tuple[str, ...], text: str) -> bool:
+    for hint in hints:  # noqa: SIM110 - a generator would cost more than all the searches
+        if hint in text:
+            return True
+    return False
 
 
 def hide(text: str) -> str:
@@ -268,13 +262,15 @@ def redact_event(event: Event) -> bool:
     Arguments, codes of errors, attributes and details are looked at for all that is a secret; names and ids
     for known shapes alone. An envelope stays as it was signed.
     """
-    free = "\n".join(_free_texts(event))
-    if not _may_be_named(free) and not _may_have_shape("\n".join([free, *_names(event)])):
+    free = "\n".join([*_free_texts(event), *_ids(event)])
+    if not may_hold_secret(free) and not any(map(_name_may_have_shape, _names(event))):
         return False
     before = _encode(event)
     _hide_names(event)
     if isinstance(event, RunEnded):
         _hide_texts(event)
+    elif isinstance(event, RunStarted):
+        event.limits = hide_in(event.limits)
     elif isinstance(event, WorkRefused) and event.detail:
         event.detail = hide_in(event.detail)
     return _encode(event) != before
@@ -283,29 +279,42 @@ def redact_event(event: Event) -> bool:
 def _free_texts(event: Event) -> list[str]:
     if isinstance(event, WorkRefused):
         return [_text(event.detail)] if event.detail else []
+    if isinstance(event, RunStarted):
+        return _texts_of(event.limits)
     if not isinstance(event, RunEnded):
         return []
     found = [step.args for step in event.last_steps]
     found += [step.error_code for step in event.last_steps if step.error_code]
-    found += [f"{row.first_error}\n{row.last_error}" for row in event.ledger if row.last_error]
+    for row in event.ledger:
+        if row.first_error or row.last_error:
+            found += row.first_error, row.last_error
     found += event.attributes
     found += event.attributes.values()
     if event.halt_detail:
         found.append(_text(event.halt_detail))
-    found += [_text(limit) for limit in event.limits.values() if not isinstance(limit, int | float)]
-    return found
+    return found + _texts_of(event.limits)
+
+
+def _texts_of(limits: dict[str, Any]) -> list[str]:
+    return [_text(limit) for limit in limits.values() if not isinstance(limit, int | float)]
+
+
+def _ids(event: Event) -> list[str]:
+    return [text for name in _IDS if (text := getattr(event, name, None)) and not _is_uuid(text)]
 
 
 def _names(event: Event) -> list[str]:
-    found = [
-        text for name in _OWN_NAMES if (text := getattr(event, name, None)) and not _UUID.fullmatch(text)
-    ]
+    found = [text for name in _NAMES if (text := getattr(event, name, None))]
     if isinstance(event, RunEnded | RunHeartbeat):
         found += [source.name for source in event.sources]
     if isinstance(event, RunEnded):
-        found += [row.tool for row in event.ledger]
         found += [step.tool for step in event.last_steps]
+        found += {row.tool for row in event.ledger}
     return found
+
+
+def _is_uuid(text: str) -> bool:
+    return len(text) == 36 and text[8] == "-" and _UUID.fullmatch(text) is not None
 
 
 def _text(value: object) -> str:
@@ -313,7 +322,7 @@ def _text(value: object) -> str:
 
 
 def _hide_names(event: Event) -> None:
-    for name in _OWN_NAMES:
+    for name in (*_IDS, *_NAMES):
         if text := getattr(event, name, None):
             setattr(event, name, hide_shapes(text)[:_MAX_NAME])
     if isinstance(event, RunEnded | RunHeartbeat):
