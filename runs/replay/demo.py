@@ -12,8 +12,9 @@ from random import Random
 
 import httpx
 
-from guardops.guard.events import Outcome, RunEnded
+from guardops.guard.events import Outcome, RunEnded, WorkRefused
 from guardops.guard.guarded_run import RunGuard
+from guardops.guard.scenarios.relay import relay
 from guardops.guard.scenarios.roster import Job, jobs
 from guardops.guard.scenarios.tarpit import Loopback, serving
 from guardops.guard.scenarios.tree import Tree
@@ -52,14 +53,18 @@ def run_demo(
     return tallies
 
 
-def simulate(tenant: DemoTenant, roster: Mapping[str, Job], now: datetime) -> Iterator[RunEnded]:
-    """Yield the runs of one tenant that ended before ``now``, a task's one after the other."""
+def simulate(
+    tenant: DemoTenant, roster: Mapping[str, Job], now: datetime
+) -> Iterator[RunEnded | WorkRefused]:
+    """Yield what one tenant's guards said before ``now``, a task's events one after the other."""
     calendar = Calendar(now)
     for workload in tenant.workloads:
         for number in range(workload.tasks):
             yield from _task(
                 workload, roster[workload.job], calendar, f"{tenant.slug}/{workload.job}/{number}"
             )
+        for number in range(workload.relays):
+            yield from _relay(workload, calendar, f"{tenant.slug}/relay/{number}")
 
 
 def _task(workload: Workload, job: Job, calendar: Calendar, seed: str) -> Iterator[RunEnded]:
@@ -76,6 +81,14 @@ def _task(workload: Workload, job: Job, calendar: Calendar, seed: str) -> Iterat
         again.play(job.draw(rng, 0.0), again_at, resumed=first)
         tree.events += again.events
     yield from tree.events
+
+
+def _relay(workload: Workload, calendar: Calendar, seed: str) -> Iterator[RunEnded | WorkRefused]:
+    started_at = calendar.start(seed, LONGEST_S)
+    release = workload.release_at(calendar.until - started_at)
+    return relay(
+        Random(seed), release.name, started_at, make_id=lambda at, path: stable_id(at, f"{seed}{path}")
+    )
 
 
 def task_tree(

@@ -30,6 +30,8 @@ class Workload:
     tasks: int
     releases: tuple[Release, ...]
     mode: Mode = Mode.ENFORCE
+    relays: int = 0
+    """Tasks beside those that two agents hand to and fro between their processes."""
 
     def release_at(self, age: timedelta) -> Release:
         """Return the release that was out ``age`` before now; the first one was always there."""
@@ -82,7 +84,7 @@ TENANTS = (
         "Acme Delivery",
         "acme",
         (
-            Workload(delivery.JOB, 600, _steady("lead", 0.10)),
+            Workload(delivery.JOB, 600, _steady("lead", 0.10), relays=12),
             Workload(coding.JOB, 600, _steady("smith", 0.06)),
         ),
     ),

@@ -61,6 +61,13 @@ def hands_it_back_and_forth(rng: Random) -> Script:
     return Outcome.FAILED
 
 
+def reads_and_passes_on(rng: Random) -> Script:
+    """Look at what was handed over, and leave it to somebody else."""
+    yield _brief(rng, 0)
+    yield Turn()
+    return Outcome.UNRESOLVED
+
+
 def schedules_itself(rng: Random) -> Script:
     """Leave the work to one more run of the same kind, which does the same."""
     yield _brief(rng, 0)

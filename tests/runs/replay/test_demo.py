@@ -12,7 +12,7 @@ import httpx
 import pytest
 from django.core.management import CommandError, call_command
 
-from guardops.guard.events import Mode, Outcome, RunEnded
+from guardops.guard.events import Mode, Outcome, RunEnded, WorkRefused
 from guardops.guard.reasons import Reason
 from guardops.guard.scenarios import research
 from guardops.guard.scenarios.roster import LOOP_CLASSES, Job, jobs
@@ -42,12 +42,18 @@ def roster() -> Iterator[Mapping[str, Job]]:
 @pytest.fixture(scope="module")
 def simulated(roster: Mapping[str, Job]) -> dict[str, list[RunEnded]]:
     """A third of the demo: its tasks are seeded one by one, so that they are among the whole demo's."""
-    return {tenant.slug: list(simulate(tenant, roster, NOW)) for tenant in resized(lambda tasks: tasks // 3)}
+    return {
+        tenant.slug: [event for event in simulate(tenant, roster, NOW) if isinstance(event, RunEnded)]
+        for tenant in resized(lambda tasks: tasks // 3)
+    }
 
 
 def resized(size: Callable[[int], int]) -> tuple[DemoTenant, ...]:
     return tuple(
-        replace(tenant, workloads=tuple(replace(load, tasks=size(load.tasks)) for load in tenant.workloads))
+        replace(
+            tenant,
+            workloads=tuple(replace(load, tasks=size(load.tasks), relays=0) for load in tenant.workloads),
+        )
         for tenant in TENANTS
     )
 
@@ -136,6 +142,19 @@ def test_a_lead_that_hires_without_end_is_stopped_after_20_helpers(
 
     assert endless
     assert {hired[run.run_id] for run in endless} == {20}
+
+
+def test_work_that_is_handed_to_and_fro_between_processes_is_refused_by_the_envelopes_chain(
+    roster: Mapping[str, Job],
+) -> None:
+    (tenant,) = (tenant for tenant in TENANTS if tenant.slug == "acme-delivery")
+    (load,) = (load for load in tenant.workloads if load.relays)
+    events = list(simulate(replace(tenant, workloads=(replace(load, tasks=0),)), roster, NOW))
+    refused = [event for event in events if isinstance(event, WorkRefused)]
+
+    assert len(refused) == load.relays > 5
+    assert {event.reason for event in refused} == {Reason.LINEAGE_PING_PONG}
+    assert max(event.at for event in refused if event.at) < NOW
 
 
 def test_the_shadowed_desk_is_never_stopped_by_a_detector_but_would_have_been(
