@@ -57,7 +57,7 @@ class RunGuard:
         self.policy = policy
         self._clock = clock
         self._jitter = jitter
-        root = store.root(who.root_task_id, policy.limits)
+        root = store.root(who.root_key, policy.limits)
         self.counts = summary.Counts()
         self._recent: deque[summary.RecentStep] = deque(maxlen=summary.MAX_STEPS)
         self._keeper = Keeper(root, who, self.counts) if isinstance(root, SqliteRoot) else None

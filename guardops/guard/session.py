@@ -143,6 +143,7 @@ class Guard:
             agent=_label(agent),
             release=_label(release),
             prompt_version=_label(prompt_version),
+            tenant=tenant or self.tenant or "",
         )
         policy, tenant, clock = policy or self.policy, tenant or self.tenant, clock or _stopwatch()
         if envelope is not None:

@@ -37,6 +37,12 @@ class RunIdentity(Struct, frozen=True):
     prompt_version: str = ""
     chain: tuple[ChainLink, ...] = ()
     """The hand-overs that led to the run, oldest first."""
+    tenant: str = ""
+
+    @property
+    def root_key(self) -> str:
+        """The name of the run's root in a store, where equal names of two tenants are two roots."""
+        return f"{self.tenant}/{self.root_task_id}" if self.tenant else self.root_task_id
 
 
 class Trip(Struct, frozen=True):

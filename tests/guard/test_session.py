@@ -62,6 +62,15 @@ def test_runs_of_one_root_share_its_budgets_and_its_side_effects() -> None:
     assert said(child.check("more", {})) == "step_budget"
 
 
+def test_equal_names_of_two_tenants_are_two_roots() -> None:
+    guarded = guard()
+    one, other = (guarded.run(job_type="t", root_task_id="daily", tenant=name) for name in ("a", "b"))
+    one.stop()
+    assert allowed(other.check("read", {}))
+    assert one.who.root_task_id == other.who.root_task_id == "daily"
+    assert not allowed(guarded.run(job_type="t", root_task_id="daily", tenant="a").check("read", {}))
+
+
 def test_a_stopped_run_id_starts_again_only_with_a_grant() -> None:
     guarded = guard(tools={"rm": {"forbidden": True}})
     guarded.run(job_type="t", run_id=RUN_ID).check("rm", {})
