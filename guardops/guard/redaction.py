@@ -76,16 +76,13 @@ _RANDOM = 3
 _encode = msgspec.json.Encoder().encode
 _SAYS_NOTHING = frozenset({"", HIDDEN, "true", "false", "null", "none"})
 
-# The cheap look: parts of known shapes, words that stand beside secrets (in lower case), and a run that is long
-# enough to be a random one, which the longer of the known shapes are as well.
-_SHAPE_HINTS = (
-    *("AKIA", "ASIA", "sk-", "k_live", "k_test", "glpat-", "xox", "hooks.slack", "-----BEGIN"),
-    *("earer ", "EARER ", "asic ", "ASIC ", "-u ", "--user"),
+# The cheap look, over text in lower case: parts of known shapes, words that stand beside secrets, and a run
+# that is long enough to be a random one, which the longer of the known shapes are as well.
+_NAME_HINT = re.compile(
+    r"pass(?:w|phr|code|[^a-z])|pwd|secret|token|key|auth|cookie|credential|signature|session|sig=|pw="
 )
-_NAME_HINTS = (
-    *("pass", "pwd", "secret", "token", "key", "auth", "cookie", "credential", "signature", "session"),
-    *("sig=", "pw="),
-)
+_SHAPE_HINT = re.compile(r"sk-|k_live|k_test|glpat-|xox|hooks\.slack|-----begin|bearer |basic |-u |--user")
+_HINT = re.compile(f"{_NAME_HINT.pattern}|{_SHAPE_HINT.pattern}")
 _KNOWN_BEGINNINGS = (
     *("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"),
     *("AIza", "hf_", "npm_", "eyJ", "go_"),
@@ -97,6 +94,7 @@ _KINDS = bytes(49 if 48 <= byte < 58 else 97 if bytes([byte]).isalpha() else 32 
 
 _IDS = ("external_id", "root_task_id")
 _NAMES = ("agent", "first_reason", "halt_reason", "job_type", "prompt_version", "reason", "release")
+_NUMBERS = (int, float)
 _MAX_NAME = 128
 _MAX_CODE = 64
 _MAX_ATTRIBUTE = 256
@@ -104,15 +102,15 @@ _MAX_ATTRIBUTE = 256
 
 def may_hold_secret(text: str) -> bool:
     """Say whether a text is worth a close look: False is certain, True is not."""
-    return _may_be_named(text) or _may_have_shape(text)
-
-
-def _may_be_named(text: str) -> bool:
-    return _holds_any(_NAME_HINTS, text.lower())
+    return _HINT.search(text.lower()) is not None or _may_be_token(text)
 
 
 def _may_have_shape(text: str) -> bool:
-    if _holds_any(_SHAPE_HINTS, text) or ("@" in text and "://" in text):
+    return _SHAPE_HINT.search(text.lower()) is not None or _may_be_token(text)
+
+
+def _may_be_token(text: str) -> bool:
+    if "AKIA" in text or "ASIA" in text or ("@" in text and "://" in text):
         return True
     raw = text.encode(errors="replace")
     if _RUN not in raw.translate(_RUNS):
@@ -122,17 +120,10 @@ def _may_have_shape(text: str) -> bool:
         return any(
             _is_random(run[0]) or run[0].startswith(_KNOWN_BEGINNINGS) for run in _LONG_RUN.finditer(text)
         )
-    return _holds_any(_KNOWN_BEGINNINGS, text)
+    return any(beginning in text for beginning in _KNOWN_BEGINNINGS)
 
 
 _name_may_have_shape = lru_cache(maxsize=4096)(_may_have_shape)  # names are few, and come in every event
-
-
-def _holds_any(hints: tuple[str, ...], text: str) -> bool:
-    for hint in hints:  # noqa: SIM110 - a generator would cost more than all the searches
-        if hint in text:
-            return True
-    return False
 
 
 def hide(text: str) -> str:
@@ -147,7 +138,7 @@ def hide(text: str) -> str:
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             pass  # JSON that was cut, or none
     text = hide_shapes(text)
-    if _may_be_named(text):
+    if _NAME_HINT.search(text.lower()):
         for pattern in _BY_NAME:
             text = pattern.sub(_without_value, text)
     return _LONG_RUN.sub(_without_random, text)
@@ -296,7 +287,7 @@ def _free_texts(event: Event) -> list[str]:
 
 
 def _texts_of(limits: dict[str, Any]) -> list[str]:
-    return [_text(limit) for limit in limits.values() if not isinstance(limit, int | float)]
+    return [_text(limit) for limit in limits.values() if not type(limit) not in _NUMBERS]
 
 
 def _ids(event: Event) -> list[str]:
