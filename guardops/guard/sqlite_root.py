@@ -198,7 +198,10 @@ class SqliteRoot(RootState):
         if version != self._seen:
             self._read_all(connection, runs)
             self._seen = version
-        dead = [run_id for run_id, owner in self._others if not is_alive(owner)]
+        if not self._others:
+            return
+        gone = {owner for owner in {owner for _, owner in self._others} if not is_alive(owner)}
+        dead = [run_id for run_id, owner in self._others if owner in gone]
         if dead:
             for run_id in dead:
                 runs.take_back(run_id)

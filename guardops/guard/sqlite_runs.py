@@ -51,12 +51,13 @@ class RunTable:
         self._now = now
 
     def of_others(self) -> list[tuple[str, str]]:
-        """Return the runs that have not ended and belong to other owners, with their owner."""
+        """Return the runs that have not ended and belong to other owners, with the owner's name."""
         rows = self._connection.execute(
             "SELECT run_id, owner FROM run WHERE root_task_id = ? AND owner IS NOT NULL",
             (self._root_task_id,),
         )
-        return [(run_id, owner) for run_id, owner in rows if not owner.startswith(f"{self._owner}:")]
+        owners = ((run_id, owner.rpartition(":")[0]) for run_id, owner in rows)  # without the tag
+        return [(run_id, owner) for run_id, owner in owners if owner != self._owner]
 
     def enter(self, who: RunIdentity, tag: str) -> None:
         """Enter a run that starts, in place of any earlier start of it."""
