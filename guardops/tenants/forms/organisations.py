@@ -11,6 +11,7 @@ from django.http import QueryDict
 from guardops.guard.domains import normal_host, registrable_domain
 from guardops.shown import visible_text
 from guardops.tenants.models import MAX_ALLOWED_DOMAINS, MAX_RETENTION_DAYS, Organisation, Tenant
+from guardops.tenants.validators import known_zone
 
 from .fields import VisibleCharField
 
@@ -24,11 +25,10 @@ _LONGEST_SHOWN = 80
 
 
 @cache
-def zone_choices() -> list[tuple[str, str]]:
-    """The zones that people know by a place, and UTC."""
-    return [("UTC", "UTC")] + [
-        (name, name) for name in sorted(available_timezones()) if "/" in name and not name.startswith("Etc/")
-    ]
+def place_zones() -> list[str]:
+    """Return the zones that people know by a place, and UTC."""
+    named = sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
+    return ["UTC", *named]
 
 
 class DomainsField(VisibleCharField):
@@ -82,8 +82,12 @@ class OrganisationForm(forms.Form):
 
     version = forms.IntegerField(min_value=0, max_value=2**31 - 1, widget=forms.HiddenInput)
     name = VisibleCharField(max_length=128)
-    time_zone = forms.ChoiceField(
-        label="Time zone", help_text="Where the organisation works; people choose their own clock."
+    time_zone = VisibleCharField(
+        label="Time zone",
+        max_length=64,
+        validators=[known_zone],
+        help_text="Where the organisation works, such as Europe/Berlin; people choose their own clock.",
+        widget=forms.TextInput(attrs={"list": "zones", "autocomplete": "off"}),
     )
     retention_days = forms.IntegerField(
         label="Keep runs for (days)", required=False, min_value=1, max_value=MAX_RETENTION_DAYS
@@ -96,15 +100,14 @@ class OrganisationForm(forms.Form):
 
     def __init__(self, data: QueryDict | None, *, organisation: Organisation, longest: int) -> None:
         super().__init__(data, initial=_values(organisation))
-        zone, days = self.fields["time_zone"], self.fields["retention_days"]
-        assert isinstance(zone, forms.ChoiceField)
-        known = zone_choices()
-        here = organisation.time_zone
-        zone.choices = known if (here, here) in known else [(here, here), *known]
-        days.help_text = (
+        self.fields["retention_days"].help_text = (
             f"Older runs are deleted for good; their counts stay. Empty means {longest} days, as this "
             "installation keeps them; a longer time comes to no more than that."
         )
+
+    @property
+    def zones(self) -> list[str]:
+        return place_zones()
 
     def differences(self, current: Organisation) -> Iterator[tuple[str, str, str]]:
         """Yield label, value in force and value sent of each setting in which the two differ."""
