@@ -130,7 +130,7 @@ class Bench:
                 client.request("POST", "/api/v1/events", body, headers)
                 response = client.getresponse()
                 reply = response.read()
-                if response.status != 200 or b'"results":[]' not in reply:
+                if response.status != 200 or not _all_new(reply):
                     failed.append(reply[:500].decode())
                     return
             client.close()
@@ -213,6 +213,11 @@ class Bench:
                 ):
                     stream.write(buffer)
             return time.perf_counter() - began
+
+
+def _all_new(reply: bytes) -> bool:
+    """Say whether every event was stored; a recording may hold what is hidden on arrival."""
+    return all(result["status"] == "sanitized" for result in json.loads(reply)["results"])
 
 
 def _empty() -> None:
