@@ -103,10 +103,28 @@ class AgentRun(RunGuard):
         self._forced_turn = verdict.action is Action.FORCE_ANSWER
         return [] if self._forced_turn else list(tools)
 
-    def turn(self, *args: Any, **usage: Any) -> Verdict:
+    def turn(
+        self,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+        cost: Decimal | float | str = 0,
+        at: float | None = None,
+        *,
+        tokens_cached: int = 0,
+        usage_known: bool = True,
+        answered: bool = False,
+    ) -> Verdict:
         """Settle one model turn; see :meth:`guardops.guard.guarded_run.RunGuard.turn`."""
         self._forced_turn = self._forced_turn or self.ladder.standing is Action.FORCE_ANSWER
-        return super().turn(*args, **usage)
+        return super().turn(
+            tokens_in,
+            tokens_out,
+            cost,
+            at,
+            tokens_cached=tokens_cached,
+            usage_known=usage_known,
+            answered=answered,
+        )
 
     # -- tool calls --------------------------------------------------------------------------------------
 
