@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
@@ -15,6 +16,7 @@ from guardops.tenants.choices import Role
 from guardops.tenants.errors import InvalidKey
 from guardops.tenants.models import ApiKey, Membership, User
 from guardops.tenants.people import set_membership
+from guardops.tenants.rotation import rotate_key
 from guardops.tenants.setup import first_start
 from tests.factories import NOW, make_key, make_tenant, make_user
 
@@ -62,6 +64,20 @@ def test_revocations_at_once_are_one() -> None:
         return "done"
 
     assert sorted(map(str, together(revoke))) == ["already_revoked"] * (AT_ONCE - 1) + ["done"]
+
+
+def test_rotations_at_once_make_one_key() -> None:
+    key, _ = make_key(make_tenant())
+
+    def rotate() -> str:
+        try:
+            rotate_key(ApiKey.objects.get(pk=key.pk), grace=timedelta(days=1), actor=SYSTEM, now=NOW)
+        except InvalidKey as error:
+            return error.code
+        return "done"
+
+    assert sorted(map(str, together(rotate))) == ["already_rotated"] * (AT_ONCE - 1) + ["done"]
+    assert ApiKey.objects.count() == 2
 
 
 def test_first_grants_at_once_make_one_membership() -> None:

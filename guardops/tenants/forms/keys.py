@@ -28,11 +28,11 @@ class TenantsField(TenantsBase):
         return obj.name
 
 
-def lifetime() -> forms.TypedChoiceField:
+def lifetime(label: str) -> forms.TypedChoiceField:
     """Return the field that asks for how many days a key is to work; None is for ever."""
     return forms.TypedChoiceField(
-        label="Expires",
-        choices=[("", "Never"), *((days, label) for days, label in LIFETIMES.items())],
+        label=label,
+        choices=[("", "Never"), *LIFETIMES.items()],
         coerce=int,
         empty_value=None,
         required=False,
@@ -65,7 +65,7 @@ class KeyForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose what the key may do."},
     )
-    days = lifetime()
+    days = lifetime("Expires")
 
     def __init__(self, *args: Any, tenants: TenantQuerySet, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -102,7 +102,7 @@ class RotateForm(forms.Form):
         initial="1d",
         help_text="Time to give the new key to everything that uses the old one.",
     )
-    days = lifetime()
+    days = lifetime("The new key expires")
 
     def __init__(self, *args: Any, key: ApiKey, **options: Any) -> None:
         super().__init__(*args, **options)
