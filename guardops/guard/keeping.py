@@ -42,7 +42,8 @@ class Keeper:
         """Tells this start of the run from any other."""
         self._enlisted = False
         self._failing = False
-        self._answered = False
+        self._answers: list[Kept | None] = []
+        """What became of the answers under way: one, or several where a signal came in the middle of it."""
         self._unsaved: dict[str, Row] = {}
         self.answer = Transaction(self, sync=False)
         self.answer_to_write = Transaction(self, sync=True)
@@ -50,16 +51,15 @@ class Keeper:
     def begin(self, *, sync: bool) -> None:
         """Begin an answer; with ``sync`` its commit waits for the disk."""
         self._root.lock.acquire()
-        self._answered = False
         try:
             self._root.begin(sync=sync)
         except BaseException:
             self._root.lock.release()
             raise
+        self._answers.append(None)
 
     def commit(self) -> Kept:
         """Commit an answer. Where it fails, the changes wait for a later one."""
-        self._answered = True
         kept = self._root.commit(self._packed() if self._root.is_open else None)
         if kept is Kept.YES:
             self._unsaved.clear()
@@ -67,14 +67,16 @@ class Keeper:
         elif self._root.fault is not None and not self._failing:
             self._failing = True
             self._counts.note_fault(self._root.fault)
+        self._answers[-1] = kept
         return kept
 
     def finish(self) -> None:
         """Commit what has not been, and let go of the root."""
         try:
-            if not self._answered or self._root.is_open:
+            if self._answers[-1] is None:
                 self.commit()
         finally:
+            self._answers.pop()
             self._root.lock.release()
 
     def touch(self, row: Row) -> None:

@@ -121,8 +121,8 @@ class SqliteRoot(RootState):
 
     def roll_back(self) -> None:
         """Let go of the file without a commit."""
-        self._connection = self._runs = None
-        self._seen = None
+        self._connection = self._runs = self._seen = None
+        self._inner = 0
         self._store.roll_back()
 
     def abandon(self, error: Exception) -> None:

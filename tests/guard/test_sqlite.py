@@ -567,6 +567,29 @@ def test_a_signal_in_the_middle_of_an_answer_may_stop_the_run(machine: Machine) 
     assert machine.run(run_id=OTHER).check("read", {}).reason is Reason.CANCELLED
 
 
+@pytest.mark.parametrize("same_run", [True, False])
+def test_a_call_in_the_middle_of_an_answer_is_kept_with_it(machine: Machine, same_run: bool) -> None:
+    store = machine.store()
+    sibling = machine.run(store, run_id=OTHER, max_steps=2)
+    signals: list[str] = []
+
+    def clock() -> float:
+        if signals:
+            signals.pop()
+            inner = (run if same_run else sibling).check("pay", {"to": "inner"})
+            assert inner.ticket is not None
+        return 0.0
+
+    run = machine.run(store, clock=clock, max_steps=2)
+    signals.append("now")
+    assert allowed(run.check("pay", {"to": "outer"}))
+    assert run.counts.faults == sibling.counts.faults == []
+    assert machine.rows("SELECT count(*) FROM mark WHERE kind = 'in_flight'") == [(2,)]
+    assert said(run.check("read", {})) == "step_budget"
+    machine.kill()
+    assert said(machine.run(run_id=OTHER, max_steps=2).check("read", {})) == "step_budget"
+
+
 def test_a_signal_that_asks_another_root_in_the_middle_of_an_answer_is_answered_from_memory(
     machine: Machine,
 ) -> None:
