@@ -19,6 +19,7 @@ from runs.reports.metrics import AsOf, Scope
 from runs.reports.overview import read_overview
 from runs.reports.windows import parse_window
 from tests.factories import make_key, make_member, make_operator, make_tenant, make_user
+from tests.faults.agent_process import SNIPPET
 from tests.runs.rows import insert_rows, make_row, random_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -255,32 +256,13 @@ def test_first_run_turns_first_steps_into_the_overview(tenant: Tenant, now: date
     assert client.get(poll, headers=HTMX)["HX-Refresh"] == "true"
 
 
-def test_snippet_beside_an_agent_runs_and_sends_its_run(
-    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    settings.GATE_URL = "http://127.0.0.1:8411"
-    first = signed_in(make_member(tenant)).get("/")
-    snippet = re.search(r'id="snippet-guard"[^>]*>(.*?)</pre>', html_of(first), re.S)
-    assert snippet
-    sent: dict[str, Any] = {}
-    monkeypatch.setattr("httpx.post", lambda url, **given: sent.update(given, url=url) or Answer())
-    monkeypatch.setenv("GUARDOPS_KEY", "go_key")
-    names: dict[str, Any] = {}
-    exec(snippet[1], names)
+@pytest.mark.parametrize("path", ["/", "/connect/"])
+def test_the_lines_beside_an_agent_are_the_ones_that_are_tested(tenant: Tenant, path: str) -> None:
+    html = html_of(signed_in(make_member(tenant)).get(path))
+    snippet = re.search(r'id="snippet-guard"[^>]*>(.*?)</pre>', html, re.S)
 
-    def search(query: str) -> str:
-        return f"found {query}"
-
-    assert names["guarded"](search, query="k4") == "found k4"
-    names["ended"]()
-    assert sent["url"] == "http://127.0.0.1:8411/api/v1/events"
-    assert sent["headers"]["Authorization"] == "Bearer go_key"
-    assert (sent["json"][0]["tenant"], sent["json"][0]["steps"]) == ("acme", 1)
-
-
-class Answer:
-    def raise_for_status(self) -> None:
-        """Stands for a gate that accepted the run."""
+    assert snippet is not None
+    assert snippet[1] == SNIPPET.read_text(encoding="utf-8")
 
 
 def test_overview_asks_the_database_a_fixed_number_of_times(
