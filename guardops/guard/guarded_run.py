@@ -343,6 +343,12 @@ class RunGuard:
         with self._answer:
             self._responder.halt(reason.value)
 
+    def escalate(self, reason: Reason = Reason.APPROVAL_REQUIRED) -> Verdict:
+        """Hand the run over to a person: no call passes any more, and the outcome is ``escalated``."""
+        with self._answer:
+            self.ladder.escalate(self.counts.tool_calls, reason)
+            return self._responder.standing()
+
     def report(self, reason: Reason) -> Verdict:
         """Answer a limit that the framework met by itself (``framework_limit``)."""
         with self._answer:

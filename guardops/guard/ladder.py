@@ -139,6 +139,11 @@ class Ladder:
         if self.standing is not Action.HALT:
             self._stand(Action.HALT, self.reason or reason or "", step)
 
+    def escalate(self, step: int, reason: Reason) -> None:
+        """Hand the run over to a person, by the application's own wish; a halt stays one."""
+        if self.standing is not Action.HALT:
+            self._stand(Action.ESCALATE, reason.value, step)
+
     def stand_aside(self, step: int, reason: Reason) -> None:
         """Halt this run alone: its root, and a run of the same id elsewhere, go on."""
         self.standing, self.reason = Action.HALT, reason.value

@@ -497,7 +497,9 @@ def test_no_argument_result_address_or_secret_is_in_the_file(machine: Machine) -
     ticket = run.check("read", {"q": "x"}).ticket
     assert ticket is not None
     run.observe(ticket, error=ValueError(secrets[8]))
-    run.snapshot()
+    coded = run.check("read", {"q": "y"}).ticket
+    assert coded is not None
+    run.observe(coded, error={"error_code": f"sk-proj-{'A1b2' * 8}XYZZY", "status": 400})
     content = b"".join(path.read_bytes() for path in machine.path.parent.iterdir())
     assert b"a.example" in content
     assert b"XYZZY" not in content
