@@ -119,5 +119,5 @@ def test_questions_cost_the_same_however_many_tenants_there_are(
         slugs(access.visible(cast.organisation_admin).tenants)
     with django_assert_num_queries(1):
         access.role_in(cast.organisation_admin, cast.tenant)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         assert len(access.keys_to_manage(cast.organisation_admin, NOW)) == 5
