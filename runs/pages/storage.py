@@ -67,9 +67,9 @@ def _row(kept: DayKept, today: date) -> DayRow:
 
 
 def _unit(days: Sequence[DayKept]) -> tuple[str, int]:
-    """Return the largest unit, with its bytes, in which the largest day is four or more."""
+    """Return the largest unit, with its bytes, in which the largest day is twenty or more."""
     largest = max((kept.size for kept in days), default=0)
-    return next((unit for unit in _UNITS if largest >= 4 * unit[1]), _UNITS[-1])
+    return next((unit for unit in _UNITS if largest >= 20 * unit[1]), _UNITS[-1])
 
 
 def _chart(days: Sequence[DayKept], unit: str, length: int, today: date) -> Chart | None:

@@ -17,7 +17,7 @@ from tests.runs.rows import fold
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOW = datetime.now(UTC)
-NOTE = "are no longer kept"
+NOTE = "some are missing here"
 
 
 def test_the_latest_of_the_installations_and_the_tenants_own_counts() -> None:
