@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
+import shlex
 from typing import Any
 
-import pytest
+import httpx
 
 from guardops.tenants.models import Tenant, User
 from runs.models import Run
@@ -18,7 +17,16 @@ from tests.gate_process import GateProcess
 PHONE = Look("dark", 360)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="sends the call with curl, which is not installed")
+def run_curl(call: str) -> str:
+    """Do what a shell and curl would do with the call, where there may be no curl; return the answer."""
+    command, url, *options = shlex.split(call.replace("\\\n", " "))
+    given = list(zip(options[::2], options[1::2], strict=True))
+    headers = dict(value.split(": ", 1) for option, value in given if option == "-H")
+    [body] = [value for option, value in given if option == "-d"]
+    assert (command, {option for option, _ in given}) == ("curl", {"-H", "-d"})
+    return httpx.post(url, headers=headers, content=body, timeout=20).raise_for_status().text
+
+
 def test_the_call_that_the_page_shows_turns_it_green(
     desk: Desks, tenant: Tenant, person: User, database_url: str, settings: Any
 ) -> None:
@@ -31,9 +39,9 @@ def test_the_call_that_the_page_shows_turns_it_green(
         at.page.get_by_text("Waiting for the first event of acme").wait_for()
         assert (faults(at), complaints(at), at.sideways_scroll()) == ([], [], 0)
         call = at.page.locator("#snippet-sample").inner_text()
-        sent = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=True, timeout=20)
+        answer = run_curl(call)
         at.page.locator("#connect-status.note-ok").wait_for()
-    assert '"accepted":1' in sent.stdout
+    assert '"accepted":1' in answer
     assert (faults(at), complaints(at)) == ([], [])
     link = at.page.get_by_role("link", name=re.compile("the run of research"))
     run = Run.objects.get(tenant_id=tenant.pk)
