@@ -108,7 +108,7 @@ def picks_of(listing: Listing, seen: Visible) -> list[Pick]:
     """Return the selects of the bar, as on the overview: range, tenant, job type and release."""
     form = listing.form
     chosen = {name: from_visible(form.data.get(name, "")) for name in ("tenant", "job", "release")}
-    picks = [range_pick(form.window)] if form.window else []
+    picks = [range_pick(form.window)]
     if len(seen.tenants) > 1:
         slugs = [(tenant.slug, tenant.slug) for tenant in seen.tenants]
         picks.append(pick_of("tenant", "Tenant", slugs, chosen["tenant"], f"All {len(slugs)}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
@@ -60,7 +60,12 @@ def _page(
 ) -> HttpResponse:
     views = list(request.user.saved_views.filter(page=shown.name))
     rows = [
-        (view, shown.address(view.query), renaming if renaming and renaming.prefix == str(view.pk) else None)
+        (
+            view,
+            shown.address(view.query),
+            [(name, ", ".join(values)) for name, values in QueryDict(view.query).lists()],
+            renaming if renaming and renaming.prefix == str(view.pk) else None,
+        )
         for view in views
     ]
     context = {"shown": shown, "rows": rows, "form": form, "list_address": shown.address("")}

@@ -72,7 +72,11 @@ def window_name(window: Window) -> str:
     return f"{start.day} {start:%b %H:%M} – {end.day} {end:%b %H:%M}"
 
 
-def range_pick(window: Window) -> Pick:
+def range_pick(window: Window | None) -> Pick:
+    """Return the select of ranges; without a window, which could not be read, none of them is chosen."""
+    if window is None:
+        options = [Option("", "Choose", True), *(Option(key, label, False) for key, label in RANGES.items())]
+        return Pick("range", "Range", tuple(options), True)
     options = [Option(key, label, key == window.key) for key, label in RANGES.items()]
     custom = window.key not in RANGES
     if custom:  # empty, so that the ends beside it count

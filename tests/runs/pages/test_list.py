@@ -215,6 +215,12 @@ def test_no_match_leads_to_a_wider_range(viewer: Client, add: Add, now: datetime
     assert 'href="?job=research&amp;range=90d"' in page
 
 
+def test_range_that_cannot_be_read_can_be_chosen_anew(viewer: Client, add: Add) -> None:
+    add()
+    page = viewer.get("/runs/?range=3y").content.decode()
+    assert '<option value="" selected>Choose</option><option value="1h">Last 1 h</option>' in page
+
+
 def test_page_past_the_end_leads_to_the_first(viewer: Client, add: Add) -> None:
     add(steps=1), add(steps=2)
     place = viewer.get("/runs/?size=1&sort=steps").context["listing"].page.next
