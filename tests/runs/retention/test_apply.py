@@ -19,6 +19,8 @@ from guardops.tenants.models import Tenant
 from runs.models import (
     ExternalRun,
     FoldState,
+    LiveRun,
+    RefusedWork,
     RetentionRun,
     Rollup,
     Run,
@@ -29,7 +31,7 @@ from runs.models import (
 )
 from runs.partitions import existing_days, make_partitions, partition_name
 from runs.retention.apply import LOCK_SPACE, apply_retention
-from runs.retention.days import Day, detach_day
+from runs.retention.days import Day, detach_day, drop_detached
 from runs.retention.early import delete_early
 from runs.retention.horizon import kept_from
 from runs.rollup.recount import recount
@@ -52,6 +54,7 @@ def tenant() -> Tenant:
 def _partitions_as_they_were() -> Iterator[None]:
     before = existing_days()
     yield
+    drop_detached()
     for day in set(existing_days()) - set(before):
         with connection.cursor() as cursor:
             cursor.execute(f"DROP TABLE {partition_name(day)}")
@@ -280,6 +283,39 @@ def test_a_completed_task_is_forgotten_some_time_after_its_run(tenant: Tenant) -
     apply_retention(NOW)
 
     assert list(TaskCompletion.objects.values_list("root_task_id", flat=True)) == ["lately"]
+
+
+def test_refused_work_and_runs_that_fell_silent_go_as_well(tenant: Tenant) -> None:
+    for age in (50, 20, 2):
+        refuse(tenant, days_ago(age))
+    LiveRun.objects.create(
+        tenant_id=tenant.pk,
+        run_id=make_run_id(days_ago(20)),
+        started_at=days_ago(20),
+        received_at=days_ago(20),
+        last_at=days_ago(20),
+    )
+    count_all()
+
+    apply_retention(NOW)
+
+    assert LiveRun.objects.count() == 0
+    assert [row.at for row in RefusedWork.objects.order_by("at")] == [days_ago(20), days_ago(2)]
+    keep_for(tenant, 3)
+    refuse(make_tenant("globex"), days_ago(20))
+    apply_retention(NOW)
+    assert [row.at for row in RefusedWork.objects.order_by("at")] == [days_ago(20), days_ago(2)]
+
+
+def refuse(tenant: Tenant, at: datetime) -> None:
+    RefusedWork.objects.create(
+        tenant_id=tenant.pk,
+        refusal_id=make_run_id(at),
+        body_digest=b"0123456789abcdef",
+        reason="hop_budget",
+        at=at,
+        received_at=at,
+    )
 
 
 def test_a_recount_leaves_out_what_is_gone_and_finds_what_is_wrong(tenant: Tenant) -> None:
