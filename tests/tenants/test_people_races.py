@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from django.core.exceptions import PermissionDenied, ValidationError
 
+from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role
 from guardops.tenants.errors import (
     EditedMeanwhile,
@@ -18,9 +20,9 @@ from guardops.tenants.errors import (
 )
 from guardops.tenants.invitations import accept, accept_as_new, revoke_invitation
 from guardops.tenants.models import Invitation, Membership, Organisation, Throttle, User
-from guardops.tenants.organisations import update_organisation
+from guardops.tenants.organisations import create_tenant, update_organisation
 from guardops.tenants.passwords import find_by_link, reset_password, reset_path
-from guardops.tenants.people import change_role, remove_member
+from guardops.tenants.people import change_role, create_user, remove_member
 from guardops.tenants.throttle import Guess, take_try
 from tests.factories import (
     NOW,
@@ -174,8 +176,24 @@ def test_an_admin_who_is_removed_meanwhile_invites_nobody() -> None:
     def each(number: int) -> None:
         try:
             act(number)
-        except Exception as error:  # PermissionDenied, for who came after
+        except PermissionDenied as error:  # who came after
             raise InvalidInvitation(str(error)) from None
 
     numbered(each)
     assert not Invitation.objects.open(NOW).filter(created_by=second).exists()
+
+
+@pytest.mark.parametrize("what", ["tenant", "person"])
+def test_a_name_taken_at_the_same_moment_is_said(what: str) -> None:
+    organisation = make_organisation()
+
+    def make(_: int) -> None:
+        try:
+            if what == "tenant":
+                create_tenant(organisation=organisation, slug="same", name="Same", actor=SYSTEM)
+            else:
+                create_user(username="same", password=PASSWORD, actor=SYSTEM)
+        except ValidationError as error:
+            raise GuardOpsError(str(error), code="taken") from None
+
+    assert numbered(make) == ["done"] + ["taken"] * (AT_ONCE - 1)
