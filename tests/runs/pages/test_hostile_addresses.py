@@ -28,6 +28,7 @@ FUZZED = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
 )
+FEW = settings(FUZZED, max_examples=60)
 
 
 @pytest.fixture
@@ -58,3 +59,37 @@ def test_list_answers_any_bytes(browser: Client, query: bytes) -> None:
 def test_run_answers_any_tenant(browser: Client, tenant: str) -> None:
     query = urlencode({"tenant": tenant}, errors="surrogatepass")
     assert browser.get(f"/runs/01a22bef-aea0-713e-9737-56a84aff863e/?{query}").status_code == 404
+
+
+@FEW
+@given(pairs=st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=4))
+def test_file_answers_any_parameters(browser: Client, pairs: list[tuple[str, str]]) -> None:
+    response = browser.get(f"/runs/export.csv?{urlencode(pairs, errors='surrogatepass')}")
+    assert response.status_code in {200, 400, 404}
+    if response.streaming:
+        assert b"Not complete" not in b"".join(response.streaming_content)  # type: ignore[attr-defined]
+
+
+@FEW
+@given(
+    page=st.sampled_from(["runs", "live"]),
+    name=st.text(max_size=70),
+    query=st.one_of(
+        st.binary(max_size=60).map(lambda query: quote_from_bytes(query, safe="=&%+;")),
+        st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=4).map(
+            lambda pairs: urlencode(pairs, errors="surrogatepass")
+        ),
+        st.text(max_size=60),
+    ),
+)
+def test_view_of_any_name_and_query_is_saved_or_refused(
+    browser: Client, page: str, name: str, query: str
+) -> None:
+    form = urlencode({"name": name, "query": query}, errors="surrogatepass")
+    kind = "application/x-www-form-urlencoded"
+    saved = browser.post(f"/views/{page}/", form, content_type=kind)
+    assert saved.status_code in {200, 302}
+    if saved.status_code == 302:
+        opened = browser.get(saved["Location"]).content.decode()
+        assert "cannot be read" not in opened
+    assert browser.get(f"/views/{page}/").status_code == 200
