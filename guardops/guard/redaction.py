@@ -274,7 +274,7 @@ def _free_texts(event: Event) -> list[str]:
         return _texts_of(event.limits)
     if not isinstance(event, RunEnded):
         return []
-    found = [step.args for step in event.last_steps]
+    found = [step.args for step in event.last_steps if step.args]
     found += [step.error_code for step in event.last_steps if step.error_code]
     for row in event.ledger:
         if row.first_error or row.last_error:
@@ -287,7 +287,7 @@ def _free_texts(event: Event) -> list[str]:
 
 
 def _texts_of(limits: dict[str, Any]) -> list[str]:
-    return [_text(limit) for limit in limits.values() if not type(limit) not in _NUMBERS]
+    return [_text(limit) for limit in limits.values() if type(limit) not in _NUMBERS]
 
 
 def _ids(event: Event) -> list[str]:

@@ -80,6 +80,17 @@ def test_a_secret_anywhere_in_an_event_is_hidden(seeded: Seeded) -> None:
     assert not redact_event(event)
 
 
+@pytest.mark.parametrize("seeded", SECRETS, ids=lambda seeded: seeded.kind)
+def test_a_secret_among_limits_alone_is_hidden(seeded: Seeded) -> None:
+    limits = {"max_steps": 3, "of_ours": seeded.text}
+    for event in (
+        RunStarted(job_type="t", started_at=AT, limits=dict(limits)),
+        RunEnded(job_type="t", outcome=Outcome.FAILED, started_at=AT, ended_at=AT, limits=dict(limits)),
+    ):
+        assert redact_event(event)
+        assert all(part not in msgspec.json.encode(event).decode() for part in seeded.parts)
+
+
 @pytest.mark.parametrize("kind", ["openai", "aws key", "github", "slack", "jwt", "our own", "userinfo"])
 def test_a_known_shape_in_a_name_or_an_id_is_hidden(kind: str) -> None:
     seeded = next(seeded for seeded in SECRETS if seeded.kind == kind)
