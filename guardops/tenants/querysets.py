@@ -67,7 +67,7 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
         return self.filter(accepted_at=None, revoked_at=None, expires_at__gt=now)
 
     def with_state(self, now: datetime) -> InvitationQuerySet:
-        """Add each invitation's ``state`` at ``now``, and put the newest first."""
+        """Add each invitation's ``state`` at ``now``; the open ones come first, then the newest."""
         state = Case(
             When(~Q(accepted_at=None), then=Value(InvitationState.ACCEPTED)),
             When(~Q(revoked_at=None), then=Value(InvitationState.REVOKED)),
@@ -75,4 +75,5 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
             default=Value(InvitationState.OPEN),
             output_field=models.TextField(),
         )
-        return self.annotate(state=state).order_by("-created_at", "-id")
+        is_open = Case(When(state=InvitationState.OPEN, then=0), default=1)
+        return self.annotate(state=state).order_by(is_open, "-created_at", "-id")

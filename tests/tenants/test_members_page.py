@@ -78,6 +78,14 @@ def test_invitations_are_shown_with_their_state(client: Client, cast: Cast) -> N
     assert "other-guest" not in shown
 
 
+def test_open_invitations_come_before_newer_ones_that_ended(client: Client, cast: Cast) -> None:
+    make_invitation(cast.tenant, invitee="open-guest", by=cast.admin)
+    back, _ = make_invitation(cast.tenant, invitee="back-guest", by=cast.admin)
+    revoke_invitation(back, actor=cast.admin, now=NOW)
+    shown = page(client, cast.admin)
+    assert shown.index("open-guest") < shown.index("back-guest")
+
+
 def test_nobody_invited_yet_leads_to_inviting(client: Client, cast: Cast) -> None:
     assert "Nobody invited yet" in page(client, cast.admin)
 

@@ -16,14 +16,14 @@ from guardops.tenants import access, mail
 from guardops.tenants.choices import Role
 from guardops.tenants.errors import InvalidInvitation, InvalidMembership
 from guardops.tenants.forms.people import WHAT_ROLES_MAY, InviteForm, RoleForm
-from guardops.tenants.invitations import LIFETIME, invite, mail_address_of, revoke_invitation
+from guardops.tenants.invitations import MAX_OPEN, invite, mail_address_of, revoke_invitation
 from guardops.tenants.models import Invitation, Membership, User
 from guardops.tenants.people import change_role, remove_member
 
 from .requests import AuthenticatedRequest
 
 MEMBERS_PER_PAGE = 100
-INVITATIONS_SHOWN = 50
+INVITATIONS_SHOWN = MAX_OPEN  # the open ones come first, so that each can be taken back
 
 INVITATION_MAIL = """{who} invites you to {place} on GuardOps, as {role}.
 
@@ -97,7 +97,7 @@ def _invited(request: AuthenticatedRequest, invitation: Invitation, token: str) 
         ),
     )
     context = {"invitation": invitation, "link": link, "address": address, "sent": sent}
-    return render(request, "tenants/invited.html", context | {"days": LIFETIME.days})
+    return render(request, "tenants/invited.html", context)
 
 
 @never_cache
