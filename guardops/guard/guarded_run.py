@@ -15,20 +15,21 @@ from typing import Any
 
 from guardops.guard import checks, summary, turns
 from guardops.guard.answers import CONTINUE, Check, Verdict
-from guardops.guard.dispatch import dispatch, prepare, release, unjudged
+from guardops.guard.dispatch import release
 from guardops.guard.envelope import Refusal, SigningKey, child_envelope, sign
-from guardops.guard.events import Action, Answer, Envelope, Mode, Outcome, RunEnded
-from guardops.guard.fingerprint import FingerprintError, fingerprint
+from guardops.guard.events import Answer, Envelope, Outcome, RunEnded
+from guardops.guard.fingerprint import fingerprint
 from guardops.guard.keeping import Keeper
 from guardops.guard.ladder import Ladder
-from guardops.guard.ledger import Last, Row
+from guardops.guard.ledger import Row
 from guardops.guard.observation import Report, observe
-from guardops.guard.policy import Policy, ToolSpec, micro_usd
+from guardops.guard.policy import Policy, micro_usd
 from guardops.guard.pressure import pressure_on
+from guardops.guard.proposals import Proposals
 from guardops.guard.reasons import Reason
 from guardops.guard.responder import Responder
 from guardops.guard.sqlite_root import Kept, SqliteRoot
-from guardops.guard.state import BatchId, Call, RunIdentity, RunState, Ticket, Trip, Wait
+from guardops.guard.state import BatchId, RunIdentity, RunState, Ticket, Trip
 from guardops.guard.stores import RootState, Store
 from guardops.guard.texts import encodable, short_digest
 
@@ -68,6 +69,7 @@ class RunGuard:
             self.state = RunState(run_id, policy, root, root.join(run_id, policy.limits), deadline)
             self.ladder = Ladder(policy, root, run_id)
             self._responder = Responder(self.state, self.counts, self.ladder)
+            self._proposals = Proposals(self.state, self.counts, self._responder, self._recent, self._keeper)
             self._admit(root, resumed=resumed)
 
     def _admit(self, root: RootState, *, resumed: bool) -> None:
@@ -107,82 +109,9 @@ class RunGuard:
             stopped = self._responder.after_stop(batch)
             if stopped is not None:
                 return stopped
-            try:
-                answer = self._check(tool, args, spec, moment, batch, depth, identity)
-            except Exception as fault:
-                answer = self._check_after_fault(tool, spec, fault, moment, batch)
-            return answer if self._keeper is None else self._kept(answer, self._keeper.commit())
-
-    def _check(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        spec: ToolSpec,
-        at: float,
-        batch: BatchId | None,
-        depth: int,
-        identity: str | None,
-    ) -> Check:
-        try:
-            call = prepare(self.state, tool, args, spec, at=at, batch=batch, depth=depth, identity=identity)
-        except FingerprintError as error:
-            refused = self._responder.refuse(Trip(Reason.TOOL_NO_PROGRESS), tool, batch, text=str(error))
-            return refused or self._let_unjudged_pass(tool, spec, at, batch)
-        if self._keeper is not None:
-            self._keeper.touch(call.row)
-        found = checks.pre_check(self.state, call)
-        if spec.poll is None:
-            self.counts.peak_repeats = max(self.counts.peak_repeats, call.row.streak + 1)
-        if isinstance(found, Trip):
-            refused = self._responder.refuse(found, tool, batch, call)
-            if refused is not None:
-                self._recent.append(summary.refused_step(self.counts.tool_calls, call, found.reason))
-                return refused
-        elif isinstance(found, Wait) and self.policy.mode is Mode.ENFORCE:
-            return Check(Action.WAIT, not_before=found.not_before)
-        return self._let_pass(call)
-
-    def _kept(self, answer: Check, kept: Kept) -> Check:
-        """Return an answer that could be committed; else a write may not run, since a crash would hide it."""
-        ticket = answer.ticket
-        if kept is Kept.TAKEN_OVER:
-            self.ladder.stand_aside(self.counts.tool_calls, Reason.REQUEUE_REFUSED)
-            refused: Check | None = Check(Action.HALT, Reason.REQUEUE_REFUSED)
-        elif kept is Kept.YES or ticket is None or not ticket.spec.writes:
-            return answer
-        else:
-            refused = self._responder.refuse(Trip(Reason.GUARD_ERROR), ticket.tool, ticket.batch)
-        if refused is None:
-            return answer
-        if ticket is not None:
-            del self.state.in_flight[ticket.number]
-            release(self.state, ticket)
-        return refused
-
-    def _let_pass(self, call: Call) -> Check:
-        number = self.counts.tool_calls
-        if call.row.last is Last.RETRYABLE:
-            self.counts.retries += 1
-        ticket = self.state.in_flight[number] = dispatch(self.state, call, number)
-        return Check(Action.CONTINUE, ticket=ticket)
-
-    def _check_after_fault(
-        self, tool: str, spec: ToolSpec, fault: Exception, at: float, batch: BatchId | None
-    ) -> Check:
-        """The guard itself failed: it says so, lets a read pass and refuses a write."""
-        self.counts.note_fault(fault)
-        if spec.writes:
-            refused = self._responder.refuse(Trip(Reason.GUARD_ERROR), tool, batch)
-            if refused is not None:
-                return refused
-        return self._let_unjudged_pass(tool, spec, at, batch)
-
-    def _let_unjudged_pass(self, tool: str, spec: ToolSpec, at: float, batch: BatchId | None) -> Check:
-        """Let a call pass that has no fingerprint, as far as its tool and the budgets allow."""
-        call = unjudged(tool, spec, self.counts.tool_calls, at=at, batch=batch)
-        found = checks.without_fingerprint(self.state, call)
-        refused = self._responder.refuse(found, tool, batch) if found else None
-        return refused or self._let_pass(call)
+            answer = self._proposals.judge(tool, args, spec, moment, batch, depth, identity)
+            keeper = self._keeper
+            return answer if keeper is None else self._proposals.kept(answer, keeper.commit())
 
     # -- after a result ----------------------------------------------------------------------------------
 
