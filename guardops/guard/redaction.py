@@ -315,15 +315,19 @@ def _text(value: object) -> str:
 def _hide_names(event: Event) -> None:
     for name in (*_IDS, *_NAMES):
         if text := getattr(event, name, None):
-            setattr(event, name, hide_shapes(text)[:_MAX_NAME])
+            setattr(event, name, _shown_name(text))
     if isinstance(event, RunEnded | RunHeartbeat):
         for source in event.sources:
-            source.name = hide_shapes(source.name)
+            source.name = _shown_name(source.name)
     if isinstance(event, RunEnded):
         for row in event.ledger:
-            row.tool = hide_shapes(row.tool)[:_MAX_NAME]
+            row.tool = _shown_name(row.tool)
         for step in event.last_steps:
-            step.tool = hide_shapes(step.tool)[:_MAX_NAME]
+            step.tool = _shown_name(step.tool)
+
+
+def _shown_name(name: str) -> str:
+    return hide_shapes(name)[:_MAX_NAME] if _name_may_have_shape(name) else name
 
 
 def _hide_texts(event: RunEnded) -> None:
