@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import count, takewhile
 from typing import Any
 
 from django.apps import apps
@@ -58,7 +59,7 @@ class Storage:
     size: int
     parts: tuple[Part, ...]
     days: tuple[DayKept, ...]
-    ahead: int  # days from tomorrow on that have their place
+    ahead: int  # days from tomorrow on that have their place, one after the other
     disk: Disk | None  # None where the database is on another machine, or does not say where
     uncounted: int  # runs that fold has not counted
     folded_at: datetime | None  # what was acknowledged by then is counted
@@ -90,7 +91,7 @@ def read_storage(organisations: Sequence[Organisation], *, now: datetime) -> Sto
         size=size,
         parts=parts,
         days=days,
-        ahead=sum(kept.day > today for kept in days),
+        ahead=_ahead({kept.day for kept in days}, today),
         disk=disk,
         uncounted=uncounted,
         folded_at=state.folded_at if state else None,
@@ -99,6 +100,11 @@ def read_storage(organisations: Sequence[Organisation], *, now: datetime) -> Sto
         recent=tuple(RetentionRun.objects.order_by("-started_at")[:RECENT]),
         next_at=next_retention(now),
     )
+
+
+def _ahead(days: Set[date], today: date) -> int:
+    following = (today + timedelta(days=number) for number in count(1))
+    return sum(1 for _ in takewhile(days.__contains__, following))
 
 
 def _is_shorter(organisation: Organisation) -> bool:

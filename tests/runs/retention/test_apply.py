@@ -29,7 +29,7 @@ from runs.models import (
     RunSource,
     TaskCompletion,
 )
-from runs.partitions import existing_days, make_partitions, partition_name
+from runs.partitions import existing_days, kept_days, make_partitions, partition_name
 from runs.retention.apply import LOCK_SPACE, apply_retention
 from runs.retention.days import Day, detach_day, drop_detached
 from runs.retention.early import delete_early
@@ -51,14 +51,20 @@ def tenant() -> Tenant:
 
 
 @pytest.fixture(autouse=True)
-def _partitions_as_they_were() -> Iterator[None]:
-    before = existing_days()
+def _usual_days() -> Iterator[None]:
+    """Begin and end with the days that always have a place: other tests make old ones, and need them made."""
+    drop_unusual_days()
     yield
     drop_detached()
-    for day in set(existing_days()) - set(before):
+    drop_unusual_days()
+
+
+def drop_unusual_days() -> None:
+    usual = kept_days(NOW)
+    for day in set(existing_days()) - set(usual):
         with connection.cursor() as cursor:
             cursor.execute(f"DROP TABLE {partition_name(day)}")
-    make_partitions(before)
+    make_partitions(usual)
 
 
 def days_ago(count: int) -> datetime:
