@@ -16,6 +16,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
+from guardops.guard.bundle import SigningKey
 from guardops.guard.cycles import ping_pong
 from guardops.guard.events import ChainLink, Envelope
 from guardops.guard.fingerprint import canonical_args
@@ -27,14 +28,6 @@ MAX_LINKS = 32
 """Newest hand-overs that an envelope carries; a ping-pong shows in eight."""
 
 _canonical = msgspec.json.Encoder(order="sorted").encode
-
-
-class SigningKey(Struct, frozen=True):
-    """A tenant's secret for envelopes: ``kid`` tells which of two live ones, void from ``not_after`` on."""
-
-    kid: str
-    secret: str
-    not_after: datetime | None = None
 
 
 class Refusal(Struct, frozen=True):

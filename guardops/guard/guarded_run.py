@@ -15,8 +15,9 @@ from typing import Any
 
 from guardops.guard import checks, summary, turns
 from guardops.guard.answers import CONTINUE, Check, Verdict
+from guardops.guard.bundle import SigningKey
 from guardops.guard.dispatch import release
-from guardops.guard.envelope import Refusal, SigningKey, child_envelope, sign
+from guardops.guard.envelope import Refusal, child_envelope, sign
 from guardops.guard.events import Answer, Envelope, Outcome, RunEnded
 from guardops.guard.fingerprint import fingerprint
 from guardops.guard.keeping import Keeper

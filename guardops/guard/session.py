@@ -23,8 +23,9 @@ import msgspec
 
 from guardops.guard.agent_run import AgentRun, Edge
 from guardops.guard.answers import Check, Verdict
+from guardops.guard.bundle import SigningKey
 from guardops.guard.calls import Stopped, ToolCall, ToolResult
-from guardops.guard.envelope import Refusal, SigningKey, name_of, receive, seconds_left, within
+from guardops.guard.envelope import Refusal, name_of, receive, seconds_left, within
 from guardops.guard.events import Action, Envelope, GuardInfo, WorkRefused
 from guardops.guard.guarded_run import RunGuard, TicketError
 from guardops.guard.ids import uuid7

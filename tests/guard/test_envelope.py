@@ -7,10 +7,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from guardops.guard.bundle import SigningKey
 from guardops.guard.envelope import (
     MAX_LINKS,
     Refusal,
-    SigningKey,
     package_hash,
     receive,
     seconds_left,
@@ -23,8 +23,8 @@ from guardops.guard.reasons import Reason
 from guardops.guard.session import RunGuard
 from tests.guard.agent import STARTED_AT, guard, said
 
-KEY = SigningKey("k1", "s3cret")
-NEXT_KEY = SigningKey("k2", "other", not_after=STARTED_AT + timedelta(days=1))
+KEY = SigningKey(kid="k1", secret="s3cret")
+NEXT_KEY = SigningKey(kid="k2", secret="other", not_after=STARTED_AT + timedelta(days=1))
 TOOLS = {"ask": {"kind": "delegate"}, "spawn": {"kind": "spawn"}}
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from guardops.guard.bundle import SigningKey
 from guardops.guard.calls import Stopped
 from guardops.guard.delivery import Delivery
-from guardops.guard.envelope import SigningKey
 from guardops.guard.events import Action, ChainLink, Envelope
 from guardops.guard.policy import Policy
 from guardops.guard.reasons import Reason
@@ -23,7 +23,7 @@ from tests.guard.agent import STARTED_AT
 
 from .gate import Gate
 
-KEY = SigningKey("k1", "s3cret")
+KEY = SigningKey(kid="k1", secret="s3cret")
 
 
 def guard(**options: Any) -> Guard:
