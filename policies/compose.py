@@ -55,7 +55,7 @@ def read_rows(tenants: Sequence[Tenant], now: datetime) -> Rows:
         Q(tenant__in=ids) | Q(tenant=None, organisation__in=organisations) | Q(organisation=None)
     )
     return Rows(
-        policies=_read_policies(organisations, ids),
+        policies=read_policies(organisations, ids),
         blocked=list(blocked.order_by("kind", "name", "exact", "id")),
         stops=_by_tenant(stops.order_by("created_at", "id")),
         secrets=_by_tenant(secrets.order_by("created_at", "id")),
@@ -85,24 +85,51 @@ def compose(tenant: Tenant, rows: Rows, now: datetime) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Above:
+    """A level that a policy lies over; ``source`` says in words which."""
+
+    source: str
+    document: Mapping[str, Any]
+
+
 def above(organisation_id: int, tenant_id: int | None, job_type: str, now: datetime) -> dict[str, Any]:
     """Return the document that a policy of this level and job type is laid over."""
-    read = _read_policies({organisation_id}, [tenant_id] if tenant_id else [])
+    document: dict[str, Any] = {}
+    for level in levels_above(organisation_id, tenant_id, job_type, now):
+        document = merge(document, level.document)
+    return document
+
+
+def levels_above(organisation_id: int, tenant_id: int | None, job_type: str, now: datetime) -> list[Above]:
+    """Return the levels that a policy of this level and job type lies over, the strongest last."""
+    read = read_policies({organisation_id}, [tenant_id] if tenant_id else [])
+    return levels_in(read, organisation_id, tenant_id, job_type, now)
+
+
+def levels_in(
+    read: Mapping[tuple[int, int | None], Mapping[str, Level]],
+    organisation_id: int,
+    tenant_id: int | None,
+    job_type: str,
+    now: datetime,
+) -> list[Above]:
+    """The same of policies that are read already."""
     organisation = read.get((organisation_id, None), {})
     tenant = read.get((organisation_id, tenant_id), {}) if tenant_id else {}
-    levels: list[Level | None] = []
+    levels: list[tuple[str, Level | None]] = []
     if job_type or tenant_id:
-        levels.append(organisation.get(""))
-    if job_type:
-        levels.append(tenant.get(""))
-        if tenant_id:
-            levels.append(organisation.get(job_type))
-    return _at(levels, now)
+        levels.append(("the organisation’s defaults", organisation.get("")))
+    if job_type and tenant_id:
+        levels.append(("the tenant’s defaults", tenant.get("")))
+        levels.append(("the organisation’s policy of this job type", organisation.get(job_type)))
+    return [Above(source, level.at(now)) for source, level in levels if level is not None]
 
 
-def _read_policies(
+def read_policies(
     organisations: Iterable[int], tenant_ids: Sequence[int]
 ) -> dict[tuple[int, int | None], dict[str, Level]]:
+    """Return the policies in force of organisations and tenants, as `Rows` has them, in one statement."""
     before = PolicyVersion.objects.filter(policy=OuterRef("policy"), number=OuterRef("number") - 1)
     versions = (
         PolicyVersion.objects.filter(number=F("policy__version"), policy__organisation__in=organisations)

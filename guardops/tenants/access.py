@@ -172,14 +172,20 @@ def require_storage_reader(user: Person) -> Sequence[Organisation]:
     return list(every if _is_operator(user) else administered_organisations(user))
 
 
+def organisation_or_404(user: Person, slug: str) -> Organisation:
+    """Return the organisation in which ``user`` has a role anywhere; raises Http404 for all others alike."""
+    found = Organisation.objects.filter(slug=slug).first() if _storable(slug) else None
+    if found is None or not (_is_operator(user) or _in_organisation(user, found.pk)):
+        raise Http404("No such organisation.")
+    return found
+
+
 def require_organisation_admin(user: Person, slug: str) -> Organisation:
     """Return the organisation that ``user`` administers as a whole.
 
     Raises Http404 for who has no role anywhere in it, PermissionDenied for all others below admin.
     """
-    found = Organisation.objects.filter(slug=slug).first() if _storable(slug) else None
-    if found is None or not (_is_operator(user) or _in_organisation(user, found.pk)):
-        raise Http404("No such organisation.")
+    found = organisation_or_404(user, slug)
     if not administered_organisations(user).filter(pk=found.pk).exists():
         raise PermissionDenied(f"This needs the role admin in all of {found.name}.")
     return found

@@ -43,7 +43,12 @@ class Saved:
 
 def check_document(place: Place, document: Mapping[str, Any], now: datetime) -> None:
     """Raise InvalidPolicy for a document that no guard may run, alone or over what is above it."""
-    lying_above = above(place.organisation.pk, place.tenant.pk if place.tenant else None, place.job_type, now)
+    tenant_id = place.tenant.pk if place.tenant else None
+    check_over(above(place.organisation.pk, tenant_id, place.job_type, now), document)
+
+
+def check_over(lying_above: Mapping[str, Any], document: Mapping[str, Any]) -> None:
+    """The same where what is above is known."""
     try:
         read_rules(document)
         read_rules(merge(lying_above, document))
