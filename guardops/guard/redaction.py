@@ -298,6 +298,8 @@ def _names(event: Event) -> list[str]:
     found = [text for name in _NAMES if (text := getattr(event, name, None))]
     if isinstance(event, RunEnded | RunHeartbeat):
         found += [source.name for source in event.sources]
+    if isinstance(event, RunHeartbeat):
+        found += event.pressure
     if isinstance(event, RunEnded):
         found += [step.tool for step in event.last_steps]
         found += {row.tool for row in event.ledger}
@@ -319,6 +321,8 @@ def _hide_names(event: Event) -> None:
     if isinstance(event, RunEnded | RunHeartbeat):
         for source in event.sources:
             source.name = _shown_name(source.name)
+    if isinstance(event, RunHeartbeat):
+        event.pressure = {_shown_name(name)[:_MAX_CODE]: share for name, share in event.pressure.items()}
     if isinstance(event, RunEnded):
         for row in event.ledger:
             row.tool = _shown_name(row.tool)

@@ -107,6 +107,7 @@ def test_a_known_shape_in_a_name_or_an_id_is_hidden(kind: str) -> None:
         ),
         RunStarted(job_type="t", started_at=AT, release=name),
         RunHeartbeat(seq=1, sources=[Source(kind=SourceKind.TOOL, name=name)]),
+        RunHeartbeat(seq=1, pressure={name[:64]: 0.5}),
         WorkRefused(reason="deadline", agent=name, detail={"why": name}),
     ]
     for event in events:
