@@ -170,7 +170,7 @@ def test_heartbeat_after_the_end_is_old(tenant: Tenant) -> None:
     assert not LiveRun.objects.exists()
 
 
-@pytest.mark.parametrize("order", itertools.permutations(range(3)))
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_run_that_began_and_ended_in_a_request_leaves_no_live_run(
     tenant: Tenant, order: tuple[int, ...]
 ) -> None:
