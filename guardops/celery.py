@@ -48,6 +48,16 @@ app.conf.update(
     beat_scheduler="guardops.beat:SingleScheduler",
     timezone="UTC",
     beat_schedule={
+        "go-on-with-changes": {
+            "task": "policies.tasks.go_on_with_changes",
+            "schedule": 5.0,
+            "options": {"expires": 5},
+        },
+        "end-expired": {
+            "task": "policies.tasks.end_expired",
+            "schedule": crontab(),
+            "options": {"expires": 60},
+        },
         "ensure-partitions": {
             "task": "runs.tasks.ensure_partitions",
             "schedule": crontab(minute="7"),
@@ -60,7 +70,7 @@ app.conf.update(
         },
     },
 )
-app.autodiscover_tasks(["runs"])
+app.autodiscover_tasks(["policies", "runs"])
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]

@@ -5,6 +5,7 @@ from guardops.health import healthz
 urlpatterns = [
     path("healthz", healthz),
     path("", include("guardops.tenants.urls")),
+    path("", include("policies.urls")),
     path("", include("runs.urls")),
 ]
 

@@ -27,6 +27,17 @@ class StopScope(models.TextChoices):
     RUN = "run", "A run"
 
 
+class GuardState(models.TextChoices):
+    """How a guard's process stands to its tenant's newest bundle."""
+
+    CURRENT = "current", "Current"
+    BEHIND = "behind", "Behind"
+    STALE = "stale", "Stale"
+    REJECTING = "rejecting", "Rejecting"
+    SILENT = "silent", "Silent"
+    GONE = "gone", "Gone"
+
+
 class ChangeKind(models.TextChoices):
     POLICY = "policy", "Policy"
     BLOCKLIST = "blocklist", "Blocklist"

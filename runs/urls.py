@@ -6,6 +6,7 @@ from .pages.detail import run_detail
 from .pages.export import run_export
 from .pages.list import run_list
 from .pages.live import live_list
+from .pages.live_count import live_count
 from .pages.storage import storage
 from .reports import pages
 from .review.pages import review
@@ -19,6 +20,7 @@ urlpatterns = [
     path("runs/", run_list, name="list"),
     path("runs/export.csv", run_export, name="export"),
     path("runs/live/", live_list, name="live"),
+    path("runs/live/count/", live_count, name="live-count"),
     path("settings/storage/", storage, name="storage"),
     path("runs/<uuid:run_id>/", run_detail, name="detail"),
     path("runs/<uuid:run_id>/review/", review, name="review"),

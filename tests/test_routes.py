@@ -26,9 +26,13 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from guardops.guard.events import Outcome
+from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from guardops.tenants.saved_views import save_view
+from policies.choices import StopScope
+from policies.publish.stops import issue_stop
+from policies.pull.fleet import Sign, write_signs
 from tests.factories import (
     make_invitation,
     make_key,
@@ -145,6 +149,33 @@ def new_invitation(tenant: Tenant) -> dict[str, Any]:
     return {"invitee": "new-guest", "place": f"tenant:{tenant.slug}", "role": "viewer"}
 
 
+def a_stop_order(tenant: Tenant) -> list[Any]:
+    name = f"confidential-{uuid4().hex[:8]}"
+    issued = issue_stop(tenant, StopScope.JOB_TYPE, name, reason="x", actor=SYSTEM, now=NOW)
+    return [issued.stop.pk]
+
+
+def stops_in_force(tenant: Tenant) -> list[Any]:
+    a_stop_order(tenant)
+    return []
+
+
+def new_stop(tenant: Tenant) -> dict[str, Any]:
+    return {"tenant": tenant.slug, "scope": "tenant", "reason": "costs", "sure": "1"}
+
+
+def a_change(tenant: Tenant) -> list[Any]:
+    issued = issue_stop(tenant, StopScope.TASK, "confidential-task", reason="x", actor=SYSTEM, now=NOW)
+    assert issued.change is not None
+    return [issued.change.pk]
+
+
+def a_guard(tenant: Tenant) -> list[Any]:
+    sign = Sign(NOW, "", f"1:{'0' * 16};confidential_code", "")
+    write_signs({(tenant.pk, str(uuid4())): sign})
+    return []
+
+
 def an_organisation(tenant: Tenant) -> list[Any]:
     return [tenant.organisation.slug]
 
@@ -176,6 +207,13 @@ ROUTES: dict[str, Page] = {
     "runs:review": Thing(arguments=a_stop, see=REVIEWERS, act=REVIEWERS, form=stop_review),
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
+    "runs:live-count": Page(arguments=a_live_run, see=VIEWERS, hidden_from=STRANGERS),
+    "policies:stops": Page(arguments=stops_in_force, see=EVERYBODY),
+    "policies:stop-new": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_stop),
+    "policies:stop-lift": Thing(arguments=a_stop_order, see=ADMINS, act=ADMINS),
+    "policies:guards": Page(arguments=a_guard, see=EVERYBODY),
+    "policies:applied": Page(see=VIEWERS, hidden_from=STRANGERS, shows=False),
+    "policies:change": Thing(arguments=a_change, see=VIEWERS),
     "tenants:saved-views": Page(
         arguments=a_list, see=EVERYBODY, act=EVERYBODY, form=new_view, shows=False, own=True
     ),

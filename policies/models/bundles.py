@@ -11,6 +11,7 @@ from django.db.models import F, Q
 from guardops.tenants.audit import audited
 from guardops.tenants.models import Organisation, Tenant
 from policies.choices import ChangeKind
+from policies.querysets import GuardInstanceQuerySet
 
 from .fields import IMMUTABLE, PUBLISHED, text
 
@@ -131,6 +132,8 @@ class GuardInstance(models.Model):
     reject_code = text()
     first_seen = models.DateTimeField()
     last_seen = models.DateTimeField()
+
+    objects = GuardInstanceQuerySet.as_manager()
 
     class Meta:
         db_table = "guard_instance"

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from guardops.tenants.setup import first_start
+from policies.publish.upkeep import adopt_database
 from runs.partitions import ensure_partitions
 
 
@@ -19,6 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", interactive=False, verbosity=options["verbosity"])
         ensure_partitions(timezone.now())
+        adopt_database(timezone.now())
         if login := first_start():
             self.stdout.write("")
             self.stdout.write("  Sign in with these; the password is not shown again:")
