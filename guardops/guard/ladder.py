@@ -1,4 +1,4 @@
-"""The response ladder: nudge, force an answer, escalate, halt. Where it starts depends on the reason."""
+"""The response ladder of one run: nudge, force an answer, escalate, halt."""
 
 from __future__ import annotations
 
@@ -8,32 +8,8 @@ from types import MappingProxyType
 from guardops.guard.events import Action, Intervention, Mode, WouldHalt
 from guardops.guard.policy import Policy
 from guardops.guard.reasons import Family, Reason, family_of
+from guardops.guard.rungs import first_rung, rung
 from guardops.guard.stores import RootState
-
-_START_BY_FAMILY: Mapping[Family, Action] = MappingProxyType(
-    {
-        Family.BUDGET: Action.FORCE_ANSWER,
-        Family.REPETITION: Action.NUDGE,
-        Family.CYCLE: Action.NUDGE,
-        Family.PROGRESS: Action.NUDGE,
-        Family.SOURCE: Action.NUDGE,
-        Family.ERROR: Action.ESCALATE,
-        Family.CONTROL: Action.HALT,
-    }
-)
-
-_START: Mapping[Reason, Action] = MappingProxyType(
-    {
-        Reason.TOOL_RETRY_EXHAUSTED: Action.NUDGE,
-        Reason.FRAMEWORK_LIMIT: Action.FORCE_ANSWER,
-        Reason.REFUSAL_LIMIT: Action.FORCE_ANSWER,
-        Reason.APPROVAL_REQUIRED: Action.ESCALATE,
-        Reason.GUARD_ERROR: Action.ESCALATE,
-        Reason.LINEAGE_PING_PONG: Action.HALT,
-        Reason.BLOCKED_SOURCE: Action.HALT,
-    }
-)
-"""Reasons that start on another rung than the rest of their family."""
 
 HARD_FAMILIES = frozenset({Family.BUDGET, Family.CONTROL})
 """What stays enforced in shadow and with the guard off, ``forbidden_tool`` and approvals left out."""
@@ -41,25 +17,6 @@ HARD_FAMILIES = frozenset({Family.BUDGET, Family.CONTROL})
 _SOFT_CONTROLS = frozenset(
     {Reason.FORBIDDEN_TOOL, Reason.APPROVAL_REQUIRED, Reason.REFUSAL_LIMIT, Reason.GUARD_ERROR}
 )
-
-
-def first_rung(reason: Reason) -> Action:
-    """Return the action with which the ladder answers a reason's first trip."""
-    found = _START.get(reason)
-    return found if found is not None else _START_BY_FAMILY[family_of(reason)]
-
-
-def rung(reason: Reason, *, nudged: bool, partial_ok: bool) -> Action:
-    """Return the action for a trip, given whether the run's or root's one nudge is used up.
-
-    Where a partial answer is worse than a delay (``partial_ok`` false), the run escalates instead.
-    """
-    action = first_rung(reason)
-    if action is Action.NUDGE and nudged:
-        action = Action.FORCE_ANSWER
-    if action is Action.FORCE_ANSWER and not partial_ok:
-        action = Action.ESCALATE
-    return action
 
 
 def always_enforced(reason: Reason) -> bool:
@@ -71,6 +28,7 @@ class Ladder:
     """Where one run stands on the ladder, and everything the guard did to it."""
 
     __slots__ = (
+        "chosen",
         "first_reason",
         "interventions",
         "max_refusals",
@@ -84,9 +42,7 @@ class Ladder:
     )
 
     def __init__(self, policy: Policy, root: RootState, run_id: str) -> None:
-        self.mode = policy.mode
-        self.partial_ok = policy.partial_ok
-        self.max_refusals = policy.limits.max_refusals
+        self.hold_to(policy)
         self.root = root
         self.run_id = run_id
         self.interventions: list[Intervention] = []
@@ -95,6 +51,17 @@ class Ladder:
         self.standing: Action | None = None
         """The rung that ended the run's ordinary work: force_answer, escalate or halt."""
         self.reason: str | None = None
+
+    def hold_to(self, policy: Policy) -> None:
+        """Answer by this policy from here on."""
+        self.mode = policy.mode
+        self.partial_ok = policy.partial_ok
+        self.max_refusals = policy.limits.max_refusals
+        self.chosen = policy.ladder
+
+    def nudges(self, reason: Reason) -> bool:
+        """Say whether the ladder's answer to a reason starts with a nudge."""
+        return first_rung(reason, self.chosen) is Action.NUDGE
 
     def enforces(self, reason: Reason) -> bool:
         """Say whether the policy's mode acts upon a reason."""
@@ -107,7 +74,7 @@ class Ladder:
         a call is therefore just refused, until ``max_refusals`` ends the run, where it has failed or found
         nothing, or where it is refused for repetition for the first time (``again`` is false).
         """
-        if first_rung(reason) is Action.NUDGE and refusals >= self.max_refusals:
+        if self.nudges(reason) and refusals >= self.max_refusals:
             return self.climb(Reason.REFUSAL_LIMIT, step)
         warned = reason is Reason.TOOL_NO_PROGRESS or (reason is Reason.REPEATED_CALL and not again)
         if warned and self.root.nudged:
@@ -126,7 +93,7 @@ class Ladder:
             return Action.CONTINUE
         if self.standing is not None:
             return self.standing
-        action = rung(reason, nudged=self.root.nudged, partial_ok=self.partial_ok)
+        action = rung(reason, nudged=self.root.nudged, partial_ok=self.partial_ok, chosen=self.chosen)
         if action is Action.NUDGE:
             self.root.nudge()
             self._note(action, reason.value, step)

@@ -6,30 +6,45 @@ or absurd one is refused with a :class:`PolicyError` that names the field.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from guardops.guard.domains import normal_host
 from guardops.guard.errors import ErrorClass
-from guardops.guard.events import Mode
+from guardops.guard.events import Action, Mode
+from guardops.guard.fields import (
+    MICRO,
+    PolicyError,
+    micro_usd,
+    read_choice,
+    read_flag,
+    read_list,
+    read_names,
+    require_number,
+)
+from guardops.guard.reasons import Reason
+from guardops.guard.rungs import read_ladder
 
-MICRO = 1_000_000
-"""Micro-USD in a dollar: money is counted in whole ones."""
-
-
-class PolicyError(ValueError):
-    """A policy that must not be run; ``field`` is the key that is wrong."""
-
-    code = "invalid_policy"
-
-    def __init__(self, field_name: str, message: str) -> None:
-        super().__init__(f"{field_name}: {message}")
-        self.field = field_name
+__all__ = [
+    "BOUNDS",
+    "DEFAULT_TOOL",
+    "FORBIDDEN_TOOL",
+    "MICRO",
+    "Block",
+    "BlockAction",
+    "Kind",
+    "Limits",
+    "Policy",
+    "PolicyError",
+    "Poll",
+    "SideEffect",
+    "ToolSpec",
+    "micro_usd",
+]
 
 
 class SideEffect(StrEnum):
@@ -85,7 +100,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, (low, high) in BOUNDS.items():
-            _require_number(name, getattr(self, name), low, high, whole=name not in _FRACTIONAL)
+            require_number(name, getattr(self, name), low, high, whole=name not in _FRACTIONAL)
         if self.window < 2 * self.cycle_reps:
             raise PolicyError("window", f"must hold {self.cycle_reps} repeats of a period of 2")
 
@@ -132,9 +147,9 @@ class Poll:
     terminal: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        _require_number("poll.interval", self.interval, 0, 86_400, whole=False)
-        _require_number("poll.max_attempts", self.max_attempts, 0, 10_000, whole=True)
-        _require_number("poll.max_seconds", self.max_seconds, 0, 7 * 86_400, whole=False)
+        require_number("poll.interval", self.interval, 0, 86_400, whole=False)
+        require_number("poll.max_attempts", self.max_attempts, 0, 10_000, whole=True)
+        require_number("poll.max_seconds", self.max_seconds, 0, 7 * 86_400, whole=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +187,7 @@ class ToolSpec:
         for name in ("max_repeats", "max_empty", "max_retries"):
             value = getattr(self, name)
             if value is not None:
-                _require_number(name, value, *BOUNDS[name], whole=True)
+                require_number(name, value, *BOUNDS[name], whole=True)
 
     @classmethod
     def from_mapping(cls, name: str, document: Mapping[str, Any]) -> ToolSpec:
@@ -215,6 +230,8 @@ class Policy:
     mode: Mode = Mode.ENFORCE
     partial_ok: bool = True
     """Whether a forced, partial answer is better than waiting for a person."""
+    ladder: Mapping[Reason, Action] = field(default_factory=lambda: MappingProxyType({}))
+    """The rungs that reasons start on, where not on the usual ones."""
 
     def tool(self, name: str) -> ToolSpec:
         """Return a tool's specification; one not named reads, or is forbidden under an allow-list."""
@@ -250,58 +267,10 @@ class Policy:
         return found
 
 
-def micro_usd(amount: object, *, field_name: str = "cost") -> int:
-    """Turn USD (int, float, decimal or its text) into whole micro-USD; 0.1 is exactly 100,000."""
-    if isinstance(amount, bool) or not isinstance(amount, int | float | str | Decimal):
-        raise PolicyError(field_name, "must be an amount in USD")
-    try:
-        value = Decimal(str(amount)) * MICRO
-        if not value.is_finite() or value < 0:
-            raise PolicyError(field_name, "must be a finite amount, not negative")
-        return int(value.to_integral_value())
-    except InvalidOperation as error:
-        raise PolicyError(field_name, "must be an amount in USD") from error
-
-
-def _require_number(name: str, value: object, low: float, high: float, *, whole: bool) -> None:
-    kinds = int if whole else int | float
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise PolicyError(name, "must be a whole number" if whole else "must be a number")
-    if not math.isfinite(value) or not low <= value <= high:
-        raise PolicyError(name, f"must lie between {low:g} and {high:g}")
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise PolicyError(name, "must be true or false")
-    return value
-
-
-def _names(name: str, value: object) -> frozenset[str]:
-    if isinstance(value, str) or not isinstance(value, Sequence | frozenset | set):
-        raise PolicyError(name, "must be a list of names")
-    if not all(isinstance(item, str) for item in value):
-        raise PolicyError(name, "must be a list of names")
-    return frozenset(value)
-
-
-def _values(name: str, value: object) -> tuple[Any, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise PolicyError(name, "must be a list")
-    return tuple(value)
-
-
 def _limit(name: str, value: object) -> int:
-    _require_number(name, value, *BOUNDS[name.rpartition(".")[2]], whole=True)
+    require_number(name, value, *BOUNDS[name.rpartition(".")[2]], whole=True)
     assert isinstance(value, int)
     return value
-
-
-def _choice(name: str, value: object, choices: type[StrEnum]) -> Any:
-    try:
-        return choices(str(value))
-    except ValueError as error:
-        raise PolicyError(name, f"must be one of {', '.join(choices)}") from error
 
 
 def _poll(name: str, value: object) -> Poll:
@@ -311,14 +280,14 @@ def _poll(name: str, value: object) -> Poll:
     missing = {"interval", "max_attempts"} - set(value)
     if unknown or missing:
         raise PolicyError(f"{name}.{min(unknown or missing)}", "is not known" if unknown else "is missing")
-    return Poll(**{**value, "terminal": _names(f"{name}.terminal", value.get("terminal", ()))})
+    return Poll(**{**value, "terminal": read_names(f"{name}.terminal", value.get("terminal", ()))})
 
 
 def _error_map(name: str, value: object) -> Mapping[str, ErrorClass]:
     if not isinstance(value, Mapping):
         raise PolicyError(name, "must be an object")
     return MappingProxyType(
-        {str(code): _choice(f"{name}.{code}", kind, ErrorClass) for code, kind in value.items()}
+        {str(code): read_choice(f"{name}.{code}", kind, ErrorClass) for code, kind in value.items()}
     )
 
 
@@ -329,7 +298,7 @@ def _tools(name: str, value: object) -> Mapping[str, ToolSpec]:
 
 
 def _blocked(name: str, value: object) -> tuple[Block, ...]:
-    return tuple(_block(f"{name}.{index}", item) for index, item in enumerate(_values(name, value)))
+    return tuple(_block(f"{name}.{index}", item) for index, item in enumerate(read_list(name, value)))
 
 
 def _block(name: str, value: object) -> Block:
@@ -344,33 +313,33 @@ def _block(name: str, value: object) -> Block:
         source = normal_host(source)
         if source is None:
             raise PolicyError(f"{name}.name", "is no domain")
-    action = _choice(f"{name}.action", value.get("action", "block"), BlockAction)
+    action = read_choice(f"{name}.action", value.get("action", "block"), BlockAction)
     limit = value.get("limit", 0)
-    _require_number(f"{name}.limit", limit, 0, 500, whole=True)
+    require_number(f"{name}.limit", limit, 0, 500, whole=True)
     return Block(kind, source, action, limit)
 
 
 _TOOL_READERS: Mapping[str, tuple[str, Any]] = MappingProxyType(
     {
-        "class": ("side_effect", lambda name, value: _choice(name, value, SideEffect)),
-        "kind": ("kind", lambda name, value: _choice(name, value, Kind)),
-        "key": ("key", _names),
-        "fields": ("fields", _names),
-        "volatile": ("volatile", _names),
-        "credentials": ("credentials", _names),
-        "strip": ("strip", _names),
-        "casefold": ("casefold", _names),
-        "sets": ("sets", _names),
-        "null_is_omitted": ("null_is_omitted", _flag),
-        "empty": ("empty", _values),
+        "class": ("side_effect", lambda name, value: read_choice(name, value, SideEffect)),
+        "kind": ("kind", lambda name, value: read_choice(name, value, Kind)),
+        "key": ("key", read_names),
+        "fields": ("fields", read_names),
+        "volatile": ("volatile", read_names),
+        "credentials": ("credentials", read_names),
+        "strip": ("strip", read_names),
+        "casefold": ("casefold", read_names),
+        "sets": ("sets", read_names),
+        "null_is_omitted": ("null_is_omitted", read_flag),
+        "empty": ("empty", read_list),
         "poll": ("poll", _poll),
         "max_repeats": ("max_repeats", _limit),
         "max_empty": ("max_empty", _limit),
         "max_retries": ("max_retries", _limit),
-        "approval": ("approval", _flag),
-        "forbidden": ("forbidden", _flag),
-        "idempotent": ("idempotent", _flag),
-        "external": ("external", _flag),
+        "approval": ("approval", read_flag),
+        "forbidden": ("forbidden", read_flag),
+        "idempotent": ("idempotent", read_flag),
+        "external": ("external", read_flag),
         "errors": ("errors", _error_map),
     }
 )
@@ -378,9 +347,10 @@ _TOOL_READERS: Mapping[str, tuple[str, Any]] = MappingProxyType(
 _POLICY_READERS: Mapping[str, Any] = MappingProxyType(
     {
         "tools": _tools,
-        "allow_list": _flag,
+        "allow_list": read_flag,
         "blocked": _blocked,
-        "mode": lambda name, value: _choice(name, value, Mode),
-        "partial_ok": _flag,
+        "mode": lambda name, value: read_choice(name, value, Mode),
+        "partial_ok": read_flag,
+        "ladder": read_ladder,
     }
 )

@@ -136,4 +136,4 @@ class Responder:
             self._leaders.add(leader)
             return told
         same = batch is not None and batch == self._batch
-        return same and ladder.first_rung(reason) is Action.NUDGE
+        return same and self.ladder.nudges(reason)

@@ -3,50 +3,9 @@ from __future__ import annotations
 import pytest
 
 from guardops.guard.events import Action, Outcome
-from guardops.guard.ladder import always_enforced, first_rung, message, rung
+from guardops.guard.ladder import always_enforced, message
 from guardops.guard.reasons import Family, Reason, family_of
 from tests.guard.agent import Agent, guard, said
-
-FORCED = {*(r for r in Reason if family_of(r) is Family.BUDGET), Reason.REFUSAL_LIMIT, Reason.FRAMEWORK_LIMIT}
-ESCALATED = {
-    Reason.TOOL_AUTH_ERROR,
-    Reason.QUOTA_EXHAUSTED,
-    Reason.UNCERTAIN_WRITE,
-    Reason.APPROVAL_REQUIRED,
-    Reason.GUARD_ERROR,
-}
-HALTED = {
-    Reason.LINEAGE_PING_PONG,
-    Reason.FORBIDDEN_TOOL,
-    Reason.BLOCKED_SOURCE,
-    Reason.OPERATOR_STOP,
-    Reason.REQUEUE_REFUSED,
-    Reason.CANCELLED,
-}
-
-
-@pytest.mark.parametrize("reason", Reason)
-def test_every_reason_starts_on_its_rung(reason: Reason) -> None:
-    expected = Action.NUDGE
-    for action, reasons in (
-        (Action.FORCE_ANSWER, FORCED),
-        (Action.ESCALATE, ESCALATED),
-        (Action.HALT, HALTED),
-    ):
-        if reason in reasons:
-            expected = action
-    assert first_rung(reason) is expected
-
-
-def test_after_the_nudge_comes_the_forced_answer() -> None:
-    assert rung(Reason.NO_PROGRESS, nudged=False, partial_ok=True) is Action.NUDGE
-    assert rung(Reason.NO_PROGRESS, nudged=True, partial_ok=True) is Action.FORCE_ANSWER
-
-
-def test_a_job_that_wants_no_partial_answer_escalates_instead() -> None:
-    assert rung(Reason.STEP_BUDGET, nudged=False, partial_ok=False) is Action.ESCALATE
-    assert rung(Reason.NO_PROGRESS, nudged=False, partial_ok=False) is Action.NUDGE
-    assert rung(Reason.NO_PROGRESS, nudged=True, partial_ok=False) is Action.ESCALATE
 
 
 def test_budgets_and_peoples_orders_are_enforced_in_every_mode() -> None:
