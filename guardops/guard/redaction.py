@@ -89,7 +89,6 @@ _KNOWN_BEGINNINGS = (
 )
 _RUN = b"a" * 32
 _RUNS = bytes(97 if bytes([byte]).isalnum() or byte in b"_-+=" else 32 for byte in range(256))
-_KINDS = bytes(49 if 48 <= byte < 58 else 97 if bytes([byte]).isalpha() else 32 for byte in range(256))
 
 
 _IDS = ("external_id", "root_task_id")
@@ -113,14 +112,15 @@ def _may_be_token(text: str) -> bool:
     if "AKIA" in text or "ASIA" in text or ("@" in text and "://" in text):
         return True
     raw = text.encode(errors="replace")
-    if _RUN not in raw.translate(_RUNS):
-        return False
-    kinds = raw.translate(_KINDS)
-    if kinds.count(b"a1") + kinds.count(b"1a") >= _RANDOM:
-        return any(
-            _is_random(run[0]) or run[0].startswith(_KNOWN_BEGINNINGS) for run in _LONG_RUN.finditer(text)
-        )
-    return any(beginning in text for beginning in _KNOWN_BEGINNINGS)
+    runs = raw.translate(_RUNS)
+    place = runs.find(_RUN)
+    while place >= 0:
+        start, end = runs.rfind(b" ", 0, place) + 1, runs.find(b" ", place)
+        run = raw[start : end if end > 0 else None].decode()
+        if _is_random(run) or any(beginning in run for beginning in _KNOWN_BEGINNINGS):
+            return True
+        place = runs.find(_RUN, end) if end > 0 else -1
+    return False
 
 
 _name_may_have_shape = lru_cache(maxsize=4096)(_may_have_shape)  # names are few, and come in every event
