@@ -6,8 +6,11 @@ class PoliciesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from guardops.tenants import list_pages
         from guardops.tenants.trail import kinds
 
+        from .lists import LISTS
         from .trail import KINDS
 
+        list_pages.register(*LISTS)
         kinds.register(*KINDS)

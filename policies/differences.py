@@ -10,6 +10,7 @@ from typing import Any
 from guardops.guard.bundle import OnStale, OnTimeout, merge
 from guardops.guard.events import Mode
 from guardops.guard.policy import SideEffect
+from guardops.guard.rungs import RUNGS
 
 from .compose import Above
 from .limits import BUILT_IN, LIMITS
@@ -37,6 +38,12 @@ SIDE_EFFECTS = {
     SideEffect.READ.value: "Reads",
     SideEffect.WRITE.value: "Writes",
     SideEffect.SIDE_EFFECT.value: "Acts on the world",
+}
+RUNG_WORDS = {
+    "nudge": "Nudge",
+    "force_answer": "Force an answer",
+    "escalate": "Ask a person",
+    "halt": "Halt",
 }
 TOOL_FIELDS = {
     "class": "what it does",
@@ -143,6 +150,8 @@ def said(path: Path, value: Any) -> str:
         return "named"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if path[0] == "ladder":
+        return RUNG_WORDS.get(value, str(value))
     if isinstance(value, str) and value in _WORDS.get(name, ()):
         return _WORDS[name][value]
     if name == "max_cost":
@@ -150,10 +159,21 @@ def said(path: Path, value: Any) -> str:
     if name == "sla_s":
         return f"{value:,} s"
     if isinstance(value, int | float):
-        return f"{value:,}"
+        return f"{int(value) if value == int(value) else value:,}"
+    if name == "poll":
+        return _said_poll(value)
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items()) or "nothing"
     return _plain(value)
+
+
+def _said_poll(poll: Mapping[str, Any]) -> str:
+    said = [f"every {poll['interval']:g} s", f"at most {poll['max_attempts']:,} times"]
+    if "max_seconds" in poll:
+        said.append(f"for {poll['max_seconds']:,.0f} s")
+    if terminal := poll.get("terminal"):
+        said.append(f"until {' or '.join(terminal)}")
+    return ", ".join(said)
 
 
 def _plain(value: Any) -> str:
@@ -177,12 +197,14 @@ class Inheritance:
 
     def raw(self, path: Path) -> Any:
         """Return the inherited value as documents have it; None where there is none."""
+        if len(path) == 3 and path[:2] == ("review", "resume_max"):
+            return self._from.get(path[:2], ({}, ""))[0].get(path[2])
         return self._from.get(path, (None, ""))[0]
 
     def value(self, path: Path) -> Value:
         """Return the inherited value in words, with its source."""
         if path not in self._from:
-            return NOT_SET
+            return Value("as usual", BUILT_IN_SOURCE) if path[0] == "ladder" else NOT_SET
         value, source = self._from[path]
         return Value(said(path, value), source)
 
@@ -227,8 +249,8 @@ def _tightens(
     if path[0] == "limits" and path[-1] not in ("window", "backoff"):
         less = float(after) < float(before)
         return not less if path[-1] == "cycle_reps" else less
-    if path == ("mode",):
-        ranks = list(MODES)
+    ranks = {"mode": list(MODES), "ladder": [rung.value for rung in reversed(RUNGS)]}.get(path[0], [])
+    if before in ranks and after in ranks:
         return ranks.index(after) < ranks.index(before)
     if path[-1] in ("allow_list", "forbidden", "approval"):
         return bool(after)
@@ -250,5 +272,7 @@ def own_values(document: Mapping[str, Any], inherited: Inheritance) -> Iterator[
     own = paths_of(document)
     known = {*(("limits", name) for name in LIMITS), *own, *paths_of(inherited.document)}
     known |= {(name,) for name in ("mode", "allow_list", "partial_ok", "on_stale")}
+    # That a tool is named needs no line where something is said of it.
+    known -= {path[:2] for path in known if len(path) == 3}
     for path in sorted(known, key=_order):
         yield label_of(path), Value(said(path, own[path])) if path in own else inherited.value(path)

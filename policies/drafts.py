@@ -85,7 +85,7 @@ class Clash:
     @property
     def is_theirs(self) -> bool:
         """Whether somebody else changed it, so that saving would undo that."""
-        return self.seen != self.stands
+        return self.seen != self.stands != self.yours
 
 
 def clashes(seen: Mapping[str, Any], draft: Draft, yours: Mapping[str, Any]) -> list[Clash]:

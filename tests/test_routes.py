@@ -31,6 +31,8 @@ from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from guardops.tenants.saved_views import save_view
 from policies.choices import StopScope
+from policies.models import JobPolicy
+from policies.publish.policies import Place, save_policy
 from policies.publish.stops import issue_stop
 from policies.pull.fleet import Sign, write_signs
 from tests.factories import (
@@ -180,6 +182,24 @@ def an_organisation(tenant: Tenant) -> list[Any]:
     return [tenant.organisation.slug]
 
 
+def a_policy(tenant: Tenant) -> list[Any]:
+    """Leave the tenant's defaults with a version."""
+    place = Place(tenant.organisation, tenant, "")
+    document = {"tools": {"confidential-tool": {"forbidden": True}}}
+    seen = JobPolicy.objects.filter(tenant=tenant, job_type="").values_list("version", flat=True).first() or 0
+    save_policy(place, document, seen=seen, actor=SYSTEM, now=NOW)
+    return []
+
+
+def new_policy(tenant: Tenant) -> dict[str, Any]:
+    sent = {"tenant": tenant.slug, "job": "new-job", "seen": 0, "step": "save", "max_steps": 12}
+    return sent | {"tools-TOTAL_FORMS": 0, "tools-INITIAL_FORMS": 0}
+
+
+def old_policy(tenant: Tenant) -> dict[str, Any]:
+    return {"tenant": tenant.slug, "to": 0, "seen": 1}
+
+
 def new_settings(tenant: Tenant) -> dict[str, Any]:
     return {"version": 1, "name": "New name", "time_zone": "Europe/Berlin"}
 
@@ -208,6 +228,12 @@ ROUTES: dict[str, Page] = {
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
     "runs:live-count": Page(arguments=a_live_run, see=VIEWERS, hidden_from=STRANGERS),
+    "policies:list": Page(arguments=a_policy, see=EVERYBODY),
+    "policies:versions": Page(arguments=a_policy, see=VIEWERS, hidden_from=STRANGERS),
+    "policies:edit": Page(see=ADMINS, act=ADMINS, form=new_policy, hidden_from=STRANGERS),
+    "policies:rollback": Page(
+        arguments=a_policy, act=ADMINS, see=ADMINS, form=old_policy, hidden_from=STRANGERS
+    ),
     "policies:stops": Page(arguments=stops_in_force, see=EVERYBODY),
     "policies:stop-new": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_stop),
     "policies:stop-lift": Thing(arguments=a_stop_order, see=ADMINS, act=ADMINS),

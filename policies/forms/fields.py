@@ -37,6 +37,10 @@ class NumberField(forms.CharField):
         self.whole, self.money = whole and not money, money
         self.widget.attrs["inputmode"] = "numeric" if self.whole else "decimal"
 
+    def say_inherited(self, value: Any) -> None:
+        """Show the number that leaving the field empty means, where there is one."""
+        self.widget.attrs["placeholder"] = "none" if value is None else self.prepare_value(value)
+
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, float) and value.is_integer():
             return int(value)

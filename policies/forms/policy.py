@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 
-from guardops.guard.bundle import OnStale
 from guardops.tenants.forms.fields import VisibleCharField
-from policies.differences import MODES, ON_TIMEOUT, Inheritance, Value
+from policies.differences import MODES, ON_STALE, ON_TIMEOUT, Value, paths_of, said
+from policies.drafts import Draft
 from policies.errors import BundleTooLarge, InvalidPolicy
 from policies.limits import GROUPS, LIMITS, Limit
 from policies.models.policy import MAX_NOTE
 from policies.publish.policies import check_over
 
 from .fields import FlagField, InheritField, NumberField
+from .ladder import FAMILIES, PREFIX, REASONS, ladder_document, ladder_fields, ladder_initial
 from .tools import field_of, tool_forms
 
 if TYPE_CHECKING:
     from django.http import QueryDict
 
+FORM_ID = "policy"
+"""The note and the end stand in a bar of their own, outside the form's element."""
 LONGEST_END = timedelta(days=366)
-_SAID_ON_STALE = {
-    OnStale.KEEP.value: "Keep the last policy",
-    OnStale.BUILTIN.value: "Hold to the stricter of it and the built-in limits",
-    OnStale.REFUSE.value: "Start no new run",
-}
 _REVIEW = {
     "sla_s": ("review", "sla_s"),
     "on_timeout": ("review", "on_timeout"),
@@ -46,6 +44,7 @@ class LimitRow:
 
     limit: Limit
     field: forms.BoundField
+    in_force: str
     inherited: Value
 
 
@@ -58,9 +57,7 @@ class PolicyForm(forms.Form):
     partial_ok = FlagField(
         label="A partial answer will do", help_text="No: a run at its limit asks a person instead."
     )
-    on_stale = InheritField(
-        label="When the server can’t be asked for a day", choices=list(_SAID_ON_STALE.items())
-    )
+    on_stale = InheritField(label="When the server can’t be asked for a day", choices=list(ON_STALE.items()))
     sla_s = NumberField(label="A person should decide within", help_text="Seconds, up to 30 days.")
     on_timeout = InheritField(label="When nobody decides in time", choices=list(ON_TIMEOUT.items()))
     resume_steps = NumberField(label="Steps")
@@ -71,11 +68,14 @@ class PolicyForm(forms.Form):
         required=False,
         max_length=MAX_NOTE,
         help_text="Why; whoever looks for the cause of a stop reads it.",
+        widget=forms.TextInput(attrs={"form": FORM_ID, "autocomplete": "off"}),
     )
     until = forms.DateTimeField(
         label="Ends by itself",
         required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        widget=forms.DateTimeInput(
+            attrs={"type": "datetime-local", "form": FORM_ID}, format="%Y-%m-%dT%H:%M"
+        ),
         help_text="Then the version before holds again, also in guards that can’t reach the server.",
         error_messages={"invalid": "Write a date and a time, such as 2026-03-14 15:09."},
     )
@@ -83,22 +83,29 @@ class PolicyForm(forms.Form):
     def __init__(
         self,
         data: QueryDict | None,
-        document: Mapping[str, Any],
+        draft: Draft,
         *,
-        inherited: Inheritance,
         now: datetime,
-        **about: Any,
+        document: Mapping[str, Any] | None = None,
+        until: datetime | None = None,
     ) -> None:
-        super().__init__(data, initial=about | _initial(document))
-        self.inherited = inherited
+        """Show ``document``, or what is in force; both lie over what ``draft`` inherits."""
+        shown = draft.document if document is None else document
+        super().__init__(data, initial={"seen": draft.number, "until": until, **_initial(shown)})
+        self.inherited = draft.inherited
+        self.in_force = paths_of(draft.document)
         self.now = now
         for limit in LIMITS.values():
             self.fields[limit.name] = _limit_field(limit)
+        self.fields |= ladder_fields(self.inherited)
+        for name in (*LIMITS, *_REVIEW):
+            if isinstance(field := self.fields[name], NumberField):
+                field.say_inherited(self.inherited.raw(_path(name)))
         for name in ("mode", "allow_list", "partial_ok", "on_stale", "on_timeout"):
             field = self.fields[name]
             assert isinstance(field, InheritField)
-            field.say_inherited(inherited.value(_path(name)).text)
-        self.tools = tool_forms(data, document.get("tools", {}))
+            field.say_inherited(self.inherited.value(_path(name)).text)
+        self.tools = tool_forms(data, shown.get("tools", {}))
 
     def clean_until(self) -> datetime | None:
         until: datetime | None = self.cleaned_data["until"]
@@ -122,6 +129,7 @@ class PolicyForm(forms.Form):
         cleaned = self.cleaned_data
         document = {name: cleaned[name] for name in _PLAIN if cleaned[name] is not None}
         parts = {
+            "ladder": ladder_document(cleaned),
             "limits": {name: cleaned[name] for name in LIMITS if cleaned[name] is not None},
             "tools": self.tools.document(),
             "review": self._review(),
@@ -164,7 +172,9 @@ class PolicyForm(forms.Form):
             tool, _, key = where.removeprefix("tools.").rpartition(".")
             self._say_of_tool(tool, key, message)
             return
-        name = {".".join(path): name for name, path in _REVIEW.items()}.get(where, where)
+        if where.startswith("ladder."):
+            where = where.replace("ladder.", PREFIX)
+        name = {".".join(path): name for name, path in _REVIEW.items()}.get(where, where.split(".")[-1])
         self.add_error(name if name in self.fields else None, message)
 
     def _say_of_tool(self, tool: str, key: str, message: str) -> None:
@@ -179,10 +189,32 @@ class PolicyForm(forms.Form):
     def groups(self) -> Iterator[tuple[str, list[LimitRow]]]:
         """The limits by what they are about."""
         for title, limits in GROUPS.items():
-            yield (
-                title,
-                [LimitRow(one, self[one.name], self.inherited.value(("limits", one.name))) for one in limits],
-            )
+            yield title, [self._row(limit) for limit in limits]
+
+    def _row(self, limit: Limit) -> LimitRow:
+        path, inherited = ("limits", limit.name), self.inherited.value(("limits", limit.name))
+        in_force = said(path, self.in_force[path]) if path in self.in_force else inherited.text
+        return LimitRow(limit, self[limit.name], in_force, inherited)
+
+    @property
+    def inherited_tools(self) -> list[tuple[str, str]]:
+        """Tools that are specified above, with what is said of each."""
+        return list(self.inherited.tools().items())
+
+    @property
+    def families(self) -> list[forms.BoundField]:
+        """The ladder by families of reasons."""
+        return [self[f"{PREFIX}{code}"] for code in FAMILIES]
+
+    @property
+    def reasons(self) -> list[forms.BoundField]:
+        """The ladder by single reasons."""
+        return [self[f"{PREFIX}{code}"] for code in REASONS]
+
+    @property
+    def answers_reasons(self) -> bool:
+        """Whether anything is said of a single reason, so that it should be seen."""
+        return any(field.value() or field.errors for field in self.reasons)
 
     @property
     def handling(self) -> list[forms.BoundField]:
@@ -191,10 +223,6 @@ class PolicyForm(forms.Form):
     @property
     def resume(self) -> list[forms.BoundField]:
         return [self[name] for name in ("resume_steps", "resume_seconds", "resume_cost")]
-
-    @property
-    def inherited_sla(self) -> Value:
-        return self.inherited.value(("review", "sla_s"))
 
     @property
     def inherited_resume(self) -> Value:
@@ -210,11 +238,12 @@ def limits_alone(params: QueryDict) -> forms.Form:
 
 
 def _limit_field(limit: Limit) -> NumberField:
-    return NumberField(label=limit.label, whole=limit.is_whole, money=limit.is_money)
+    # The help is what Django names as the field's description.
+    return NumberField(label=limit.label, whole=limit.is_whole, money=limit.is_money, help_text=limit.bounds)
 
 
 def _path(name: str) -> tuple[str, ...]:
-    return _REVIEW.get(name, (name,))
+    return ("limits", name) if name in LIMITS else _REVIEW.get(name, (name,))
 
 
 def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,6 +252,7 @@ def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
     most = review.get("resume_max", {})
     return {
         **document.get("limits", {}),
+        **ladder_initial(document.get("ladder", {})),
         **{name: document[name] for name in _PLAIN if name in document},
         **{name: review[name] for name in ("sla_s", "on_timeout") if name in review},
         **{f"resume_{name}": value for name, value in most.items()},

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.forms.formsets import TOTAL_FORM_COUNT
 
-from guardops.guard.policy import Kind, PolicyError, Poll
+from guardops.guard.fields import PolicyError
+from guardops.guard.policy import Kind, Poll
 from guardops.tenants.forms.fields import VisibleCharField
 from policies.differences import SIDE_EFFECTS
 

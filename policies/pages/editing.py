@@ -42,7 +42,7 @@ def edit(request: AuthenticatedRequest) -> HttpResponse:
         return _begin(request, draft, now)
     step = request.POST.get("step", "")
     sent = with_more_rows(request.POST) if step == "more" else request.POST
-    form = PolicyForm(sent, draft.document, inherited=draft.inherited, now=now)
+    form = PolicyForm(sent, draft, now=now)
     if step in ("edit", "more") or not form.is_valid():
         return _editor(request, draft, form)
     if form.cleaned_data["seen"] != draft.number:
@@ -58,7 +58,7 @@ def _begin(request: AuthenticatedRequest, draft: Draft, now: datetime) -> HttpRe
     asked = _asked(request.GET)
     document = merge(merge(draft.document, preset.document if preset else {}), asked)
     until = draft.current.until if draft.current and draft.document == draft.current.document else None
-    form = PolicyForm(None, document, inherited=draft.inherited, now=now, seen=draft.number, until=until)
+    form = PolicyForm(None, draft, now=now, document=document, until=until)
     saved = _saved(request, draft)
     return _editor(request, draft, form, preset=preset, filled=bool(preset or asked), **saved)
 
@@ -111,7 +111,7 @@ def _overtaken(request: AuthenticatedRequest, draft: Draft, form: PolicyForm, no
     # Sent again, it replaces what is shown as in force, and nothing that has not been seen.
     data = request.POST.copy()
     data["seen"] = str(draft.number)
-    again = PolicyForm(data, draft.document, inherited=draft.inherited, now=now)
+    again = PolicyForm(data, draft, now=now)
     return _editor(request, draft, again, clashes=found)
 
 

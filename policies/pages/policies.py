@@ -78,7 +78,9 @@ def policies(request: AuthenticatedRequest) -> HttpResponse:
         "rows": _rows(page.object_list, administered(request.user), now),
         "caps": [LIMITS[name] for name in CAPS],
         "places": places_to_edit(request.user),
-        "job_types": list(seen.exclude(job_type="").order_by("job_type").values_list("job_type").distinct()),
+        "job_types": list(
+            seen.exclude(job_type="").order_by("job_type").values_list("job_type", flat=True).distinct()[:500]
+        ),
         "state": _state(form, bool(tenants), any_listed=bool(page.object_list), any_seen=seen.exists),
     }
     return render(request, "policies/list.html", context)

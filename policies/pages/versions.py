@@ -92,8 +92,8 @@ def rollback(request: AuthenticatedRequest) -> HttpResponse:
     """Show what going back to a version changes, and publish its document as the next one."""
     now = timezone.now()
     draft = open_draft(place_to_edit(request.user, asked_params(request)), now)
-    data = request.POST if request.method == "POST" else {"seen": draft.number, **request.GET.dict()}
-    form = RollBackForm(data)
+    last = {"seen": draft.number, "to": draft.number - 1}
+    form = RollBackForm(request.POST if request.method == "POST" else last | request.GET.dict())
     if not form.is_valid():
         if form.errors.keys() <= {"note"}:
             return _ask(request, draft, form)
