@@ -118,6 +118,12 @@ class Budgets:
         for kind, limit in KINDS.items():
             self.by_kind[kind].limit = getattr(limits, limit)
 
+    def lower_to(self, limits: Limits) -> None:
+        """Put lower limits on what has been spent; none is raised."""
+        for kind, limit in KINDS.items():
+            budget = self.by_kind[kind]
+            budget.limit = min(budget.limit, getattr(limits, limit))
+
     def spent_by_turns(self) -> Reason | None:
         """Return the reason why no further model turn can be paid for, if any."""
         level: Budgets | None = self

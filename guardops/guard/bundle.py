@@ -13,16 +13,19 @@ limits, the bundle's defaults, and the document of the job type.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from guardops.guard.policy import BOUNDS, Block, BlockAction, Policy, PolicyError, micro_usd
+from guardops.guard.blocklist import NO_BLOCKS, Block, BlockAction, Blocklist
+from guardops.guard.fields import PolicyError, micro_usd
+from guardops.guard.policy import BOUNDS, FORBIDDEN_TOOL, Policy
 
 SCHEMA = 1
 MAX_BYTES = 1024 * 1024
@@ -30,6 +33,9 @@ MAX_GZIPPED_BYTES = 256 * 1024
 MAX_JOB_TYPES = 500
 MAX_BLOCKED = 20_000
 MAX_STALE_S = 86_400
+
+BUILTIN = Policy()
+"""The limits that hold where nobody has said anything."""
 
 _OUTSIDE_THE_HASH = frozenset({"content_hash", "issued_at", "revision", "epoch"})
 _NESTED = ("limits", "ladder", "review")
@@ -145,7 +151,7 @@ class JobRules:
     review: Review = field(default_factory=Review)
 
 
-class Bundle(msgspec.Struct, kw_only=True, frozen=True):
+class Bundle(msgspec.Struct, kw_only=True, frozen=True, dict=True):
     """A tenant's bundle as it came; ``rules`` reads the part that a job type needs."""
 
     schema: int
@@ -165,15 +171,30 @@ class Bundle(msgspec.Struct, kw_only=True, frozen=True):
     def etag(self) -> str:
         return etag(self.epoch, self.revision, self.content_hash)
 
-    def rules(self, job_type: str, now: datetime) -> JobRules:
-        """Return what a job type is held to at ``now``. Raises :class:`PolicyError`."""
-        job = self.job_types.get(job_type, {})
-        blocked = tuple(
-            Block(item.kind, item.name, BlockAction(item.action), item.limit)
+    @cached_property
+    def blocklist(self) -> Blocklist:
+        """The blocked sources, indexed by name: made once, and shared by all runs."""
+        return Blocklist(
+            Block(item.kind, item.name, BlockAction(item.action), item.limit, item.exact, item.expires_at)
             for item in self.blocked
-            if item.holds(now)
         )
-        return read_rules(merge(in_force(self.defaults, now), in_force(job, now)), blocked)
+
+    def rules(self, job_type: str, now: datetime, declared: Policy = BUILTIN) -> JobRules:
+        """Return what a job type is held to at ``now``, laid over what the application itself has declared.
+
+        Raises :class:`PolicyError`.
+        """
+        job = self.job_types.get(job_type, {})
+        document = merge(in_force(self.defaults, now), in_force(job, now))
+        return read_rules(document, self.blocklist, declared)
+
+    def changes_at(self, job_type: str, now: datetime) -> datetime | None:
+        """Return when a job type's rules change by themselves next; None where they don't."""
+        ends = [
+            *_ends(self.defaults),
+            *_ends(self.job_types.get(job_type, {})),
+        ]
+        return min((moment for moment in ends if moment > now), default=None)
 
 
 def canonical(value: object) -> bytes:
@@ -219,8 +240,14 @@ def in_force(document: Mapping[str, Any], now: datetime) -> Mapping[str, Any]:
     return current if version is None else {**current, "version": version}
 
 
-def read_rules(document: Mapping[str, Any], blocked: tuple[Block, ...] = ()) -> JobRules:
-    """Read a merged policy document. Raises :class:`PolicyError` naming the field that is wrong."""
+def read_rules(
+    document: Mapping[str, Any], blocked: Blocklist = NO_BLOCKS, declared: Policy = BUILTIN
+) -> JobRules:
+    """Read a merged policy document over what the application has ``declared``.
+
+    Field by field the document goes first. What it makes an allow-list of is the tools that it names itself.
+    Raises :class:`PolicyError` naming the field that is wrong.
+    """
     if unknown := sorted(document.keys() - _DOCUMENT_KEYS - {"version"}):
         raise PolicyError(unknown[0], "is not known")
     limits = document.get("limits", {})
@@ -231,9 +258,13 @@ def read_rules(document: Mapping[str, Any], blocked: tuple[Block, ...] = ()) -> 
         for name in ("mode", "tools", "allow_list", "partial_ok", "ladder")
         if name in document
     }
-    policy = Policy.from_mapping({**limits, **rest})
+    policy = declared.under({**limits, **rest})
+    if document.get("allow_list") and declared.tools:
+        named = document.get("tools", {})
+        outside = {tool: FORBIDDEN_TOOL for tool in declared.tools if tool not in named}
+        policy = replace(policy, tools=MappingProxyType({**policy.tools, **outside}))
     if blocked:
-        policy = replace(policy, blocked=blocked)
+        policy = replace(policy, blocked=policy.blocked.joined(blocked))
     try:
         on_stale = OnStale(document.get("on_stale", OnStale.KEEP))
     except ValueError:
@@ -248,12 +279,9 @@ def check_rules(
 
     Raises :class:`PolicyError` for the first that is wrong.
     """
-    documents = [defaults, *job_types.values()]
     moments = {now}
-    for document in documents:
-        while (until := document.get("until")) is not None:
-            moments.add(datetime.fromisoformat(until))
-            document = document["then"]
+    for document in (defaults, *job_types.values()):
+        moments.update(_ends(document))
     if len(moments) > _MOST_MOMENTS:
         raise PolicyError("until", "too many policies end at different times")
     for moment in sorted(moments):
@@ -287,6 +315,13 @@ def read_bundle(body: bytes, *, tenant: str | None) -> Bundle:
     except (PolicyError, LookupError, TypeError, ValueError) as error:
         raise BundleError("invalid_policy", str(error)) from error
     return bundle
+
+
+def _ends(document: Mapping[str, Any]) -> Iterator[datetime]:
+    """Yield the moments at which a document of a bundle gives way to another."""
+    while (until := document.get("until")) is not None:
+        yield datetime.fromisoformat(until)
+        document = document["then"]
 
 
 def _review(document: object) -> Review:

@@ -46,8 +46,9 @@ def _forbidden(run: RunState, call: Call) -> Trip | None:
         return Trip(Reason.FORBIDDEN_TOOL)
     if run.root.quarantined and (found := run.root.quarantined & call.visit.domains):
         return Trip(Reason.BLOCKED_SOURCE, detail=min(found))
-    if run.policy.blocked:
-        block = sources.blocked_by(run.policy.blocked, call.tool, call.visit.hosts, run.sources)
+    if blocked := run.policy.blocked:
+        now = run.wall(call.at)
+        block = sources.blocked_by(blocked, call.tool, call.visit.hosts, run.sources, now)
         if block is not None:
             return Trip(Reason.BLOCKED_SOURCE, detail=block.name)
     return None

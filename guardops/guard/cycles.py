@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from guardops.guard.reasons import Reason
 
@@ -18,8 +18,8 @@ class CycleDetector:
 
     __slots__ = ("_entries", "_max_period", "_repeats")
 
-    def __init__(self, window: int, max_period: int, repeats: int) -> None:
-        self._entries: deque[Entry] = deque(maxlen=window)
+    def __init__(self, window: int, max_period: int, repeats: int, entries: Iterable[Entry] = ()) -> None:
+        self._entries: deque[Entry] = deque(entries, maxlen=window)
         self._max_period = max_period
         self._repeats = repeats
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -67,7 +67,7 @@ class RunGuard:
         self._answer_to_write = self._keeper.answer_to_write if self._keeper else root.lock
         with self._answer:
             run_id = str(who.run_id)
-            self.state = RunState(run_id, policy, root, root.join(run_id, policy.limits), deadline)
+            self.state = RunState(who, policy, root, root.join(run_id, policy.limits), deadline)
             self.ladder = Ladder(policy, root, run_id)
             self._responder = Responder(self.state, self.counts, self.ladder)
             self._proposals = Proposals(self.state, self.counts, self._responder, self._recent, self._keeper)
@@ -323,4 +323,4 @@ class RunGuard:
         self.state.root.mark_uncertain(row.fingerprint)
 
     def _wall(self, at: float) -> datetime:
-        return self.who.started_at + timedelta(seconds=at)
+        return self.state.wall(at)

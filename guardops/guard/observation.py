@@ -73,7 +73,7 @@ def observe(
     notes = step_notes(run, ticket, seen.note)
     trip = checks.post_check(run, notes, report.at) if notes else checks.budget_trip(run, report.at)
     targets = [*report.redirects, *redirects_named(report.result)]
-    sent_on = redirect_trip(run, ticket, targets) if targets else None
+    sent_on = redirect_trip(run, ticket, targets, report.at) if targets else None
     found = seen.trip or trip or sent_on
     return seen if found is seen.trip else msgspec.structs.replace(seen, trip=found)
 
@@ -160,18 +160,19 @@ def failure_of(spec: ToolSpec, report: Report, started_at: datetime) -> Failure 
     return classify(error, codes=spec.errors, now=started_at + timedelta(seconds=report.at))
 
 
-def redirect_trip(run: RunState, ticket: Ticket, targets: Iterable[str]) -> Trip | None:
+def redirect_trip(run: RunState, ticket: Ticket, targets: Iterable[str], at: float) -> Trip | None:
     """Count where a call was redirected to; return the block or cap that this runs into."""
     for target in targets:
         place = domains.place_of(target)
         if place is None:
             continue
-        block = blocked_by(run.policy.blocked, ticket.tool, (place.host,), run.sources)
-        if block is not None:
-            return Trip(Reason.BLOCKED_SOURCE, detail=block.name)
+        if blocked := run.policy.blocked:
+            block = blocked_by(blocked, ticket.tool, (place.host,), run.sources, run.wall(at))
+            if block is not None:
+                return Trip(Reason.BLOCKED_SOURCE, detail=block.name)
         if place.source in ticket.visit.domains:
             continue
-        if run.sources.count_redirect(place.source) > run.limits.domain_cap:
+        if run.sources.count_redirect(place) > run.limits.domain_cap:
             return Trip(Reason.SOURCE_CAP, detail=place.source)
     return None
 

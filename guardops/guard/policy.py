@@ -7,13 +7,13 @@ or absurd one is refused with a :class:`PolicyError` that names the field.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from guardops.guard.domains import normal_host
+from guardops.guard.blocklist import NO_BLOCKS, Block, BlockAction, Blocklist, read_blocks
 from guardops.guard.errors import ErrorClass
 from guardops.guard.events import Action, Mode
 from guardops.guard.fields import (
@@ -61,13 +61,6 @@ class Kind(StrEnum):
     CALL = "call"
     DELEGATE = "delegate"
     SPAWN = "spawn"
-
-
-class BlockAction(StrEnum):
-    """What a blocked source is held to: nothing at all, or ``limit`` calls a run."""
-
-    BLOCK = "block"
-    LIMIT = "limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +183,13 @@ class ToolSpec:
                 require_number(name, value, *BOUNDS[name], whole=True)
 
     @classmethod
-    def from_mapping(cls, name: str, document: Mapping[str, Any]) -> ToolSpec:
-        """Read one tool of a document. Raises :class:`PolicyError` on an unknown key or a wrong value."""
+    def from_mapping(
+        cls, name: str, document: Mapping[str, Any], declared: ToolSpec | None = None
+    ) -> ToolSpec:
+        """Read one tool of a document, over what is ``declared`` of it already.
+
+        Raises :class:`PolicyError` on an unknown key or a wrong value.
+        """
         where = f"tools.{name}"
         if not isinstance(document, Mapping):
             raise PolicyError(where, "must be an object")
@@ -201,21 +199,11 @@ class ToolSpec:
             if target is None or read is None:
                 raise PolicyError(f"{where}.{key}", "is not known")
             values[target] = read(f"{where}.{key}", value)
-        return cls(**values)
+        return replace(declared or cls(), **values)
 
 
 DEFAULT_TOOL = ToolSpec()
 FORBIDDEN_TOOL = ToolSpec(forbidden=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A source that people have blocked, or limited to ``limit`` calls a run."""
-
-    kind: str
-    name: str
-    action: BlockAction = BlockAction.BLOCK
-    limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +214,7 @@ class Policy:
     tools: Mapping[str, ToolSpec] = field(default_factory=lambda: MappingProxyType({}))
     allow_list: bool = False
     """Whether a tool that is not named is forbidden."""
-    blocked: tuple[Block, ...] = ()
+    blocked: Blocklist = NO_BLOCKS
     mode: Mode = Mode.ENFORCE
     partial_ok: bool = True
     """Whether a forced, partial answer is better than waiting for a person."""
@@ -242,7 +230,11 @@ class Policy:
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Policy:
-        """Build a policy from the defaults and the document's overrides.
+        """Build a policy from the defaults and the document's overrides; see :meth:`under`."""
+        return cls().under(document)
+
+    def under(self, document: Mapping[str, Any]) -> Policy:
+        """Return this policy with a document laid over it, field by field.
 
         Raises :class:`PolicyError` for a key it does not know and for a limit that is null, not a number,
         negative or absurdly high.
@@ -254,11 +246,15 @@ class Policy:
                 limits[key] = micro_usd(value, field_name=key)
             elif key in BOUNDS:
                 limits[key] = value
+            elif key == "tools":
+                values[key] = _tools(key, value, self.tools)
+            elif key == "ladder":
+                values[key] = MappingProxyType({**self.ladder, **read_ladder(key, value)})
             elif key in _POLICY_READERS:
                 values[key] = _POLICY_READERS[key](key, value)
             else:
                 raise PolicyError(key, "is not known")
-        return cls(limits=Limits(**limits), **values)
+        return replace(self, limits=replace(self.limits, **limits), **values)
 
     def limits_in_force(self) -> dict[str, Any]:
         """Return the limits under their document names, money as a decimal string in USD."""
@@ -291,32 +287,15 @@ def _error_map(name: str, value: object) -> Mapping[str, ErrorClass]:
     )
 
 
-def _tools(name: str, value: object) -> Mapping[str, ToolSpec]:
+def _tools(name: str, value: object, declared: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+    """Read tools over those that are declared already."""
     if not isinstance(value, Mapping):
         raise PolicyError(name, "must be an object")
-    return MappingProxyType({tool: ToolSpec.from_mapping(tool, spec) for tool, spec in value.items()})
-
-
-def _blocked(name: str, value: object) -> tuple[Block, ...]:
-    return tuple(_block(f"{name}.{index}", item) for index, item in enumerate(read_list(name, value)))
-
-
-def _block(name: str, value: object) -> Block:
-    if isinstance(value, str):
-        value = {"name": value}
-    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
-        raise PolicyError(name, "must be a domain, or an object with kind and name")
-    kind, source = str(value.get("kind", "domain")), value["name"]
-    if kind not in ("domain", "tool"):
-        raise PolicyError(f"{name}.kind", "must be domain or tool")
-    if kind == "domain":
-        source = normal_host(source)
-        if source is None:
-            raise PolicyError(f"{name}.name", "is no domain")
-    action = read_choice(f"{name}.action", value.get("action", "block"), BlockAction)
-    limit = value.get("limit", 0)
-    require_number(f"{name}.limit", limit, 0, 500, whole=True)
-    return Block(kind, source, action, limit)
+    read = {
+        tool: ToolSpec.from_mapping(tool, spec, declared.get(tool, DEFAULT_TOOL))
+        for tool, spec in value.items()
+    }
+    return MappingProxyType({**declared, **read})
 
 
 _TOOL_READERS: Mapping[str, tuple[str, Any]] = MappingProxyType(
@@ -346,11 +325,9 @@ _TOOL_READERS: Mapping[str, tuple[str, Any]] = MappingProxyType(
 
 _POLICY_READERS: Mapping[str, Any] = MappingProxyType(
     {
-        "tools": _tools,
         "allow_list": read_flag,
-        "blocked": _blocked,
+        "blocked": read_blocks,
         "mode": lambda name, value: read_choice(name, value, Mode),
         "partial_ok": read_flag,
-        "ladder": read_ladder,
     }
 )

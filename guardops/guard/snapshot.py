@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from guardops.guard.bundle import Bundle, JobRules, OnStale, StopOrder, short_hash
+from guardops.guard.bundle import BUILTIN, Bundle, JobRules, OnStale, StopOrder, short_hash
 from guardops.guard.events import PolicySource
+from guardops.guard.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,12 @@ class Snapshot:
             and now - self.confirmed_at > timedelta(seconds=self.bundle.max_stale_s)
         )
 
-    def rules(self, job_type: str, now: datetime) -> JobRules | None:
-        """Return what the bundle holds a job type to; None where there is no bundle."""
-        return self.bundle.rules(job_type, now) if self.bundle else None
+    def rules(self, job_type: str, now: datetime, declared: Policy = BUILTIN) -> JobRules | None:
+        """Return what the bundle holds a job type to, laid over what the application has declared.
+
+        None where there is no bundle.
+        """
+        return self.bundle.rules(job_type, now, declared) if self.bundle else None
 
     def admits(self, rules: JobRules, now: datetime) -> bool:
         """Say whether a new run may start: not where the policy wants a fresh bundle and there is none."""

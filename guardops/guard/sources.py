@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
 from guardops.guard import domains
+from guardops.guard.blocklist import Block, BlockAction, Blocklist
+from guardops.guard.domains import Place
 from guardops.guard.events import Source, SourceKind
-from guardops.guard.policy import Block, BlockAction
 from guardops.guard.reasons import Reason
 from guardops.guard.texts import short_digest
 
@@ -54,6 +56,8 @@ class SourceBook:
     """The pages read of each listing, both by digest."""
     peak_domain: int = 0
     peak_listing: int = 0
+    hosts: dict[str, int] = field(default_factory=dict)
+    """Calls by host, for limits that lie on less than a whole domain."""
 
     def refusal(self, visit: Visit, domain_cap: int, listing_cap: int) -> tuple[Reason, str] | None:
         """Return why a visit would go beyond a cap, and which source's it is."""
@@ -76,6 +80,8 @@ class SourceBook:
         _tally(self.tools, tool).calls += 1
         for name in visit.domains:
             _tally(self.domains, name).calls += 1
+        for host in visit.hosts:
+            self.hosts[host] = self.hosts.get(host, 0) + 1
         for page in visit.pages:
             self.listings.setdefault(page.key, set()).add(page.page)
 
@@ -86,17 +92,25 @@ class SourceBook:
             for name in visit.domains:
                 self.domains[name].size += size
 
-    def count_redirect(self, name: str) -> int:
-        """Count a redirect's target and return its calls so far."""
-        tally = _tally(self.domains, name)
+    def count_redirect(self, place: Place) -> int:
+        """Count a redirect's target and return the calls to its domain so far."""
+        tally = _tally(self.domains, place.source)
         tally.calls += 1
+        self.hosts[place.host] = self.hosts.get(place.host, 0) + 1
         self.peak_domain = max(self.peak_domain, tally.calls)
         return tally.calls
 
-    def calls(self, name: str) -> int:
-        """Return how often a domain was called."""
-        tally = self.domains.get(name)
-        return tally.calls if tally else 0
+    def calls_on(self, block: Block) -> int:
+        """Return how often what a block is about was called."""
+        name = block.name
+        if block.kind == "tool":
+            return self.tools[name].calls if name in self.tools else 0
+        if block.exact:
+            return self.hosts.get(name, 0)
+        if name in self.domains:
+            return self.domains[name].calls
+        below = f".{name}"
+        return sum(calls for host, calls in self.hosts.items() if host == name or host.endswith(below))
 
     def named(self, proposed: Iterable[tuple[SourceKind, str]], *, quarantined: bool) -> list[Source]:
         """Return at most 20 sources as the wire carries them: domains before tools, the most called first."""
@@ -145,15 +159,11 @@ def visit_of(args: Mapping[str, Any]) -> Visit:
     return Visit(names, hosts, pages)
 
 
-def blocked_by(blocks: Sequence[Block], tool: str, hosts: Iterable[str], book: SourceBook) -> Block | None:
-    """Return the block that a call to ``tool`` touching ``hosts`` runs into, if any."""
-    for block in blocks:
-        if block.kind == "tool":
-            hit = block.name == tool
-            calls = book.tools[tool].calls if hit and tool in book.tools else 0
-        else:
-            hit = any(host == block.name or host.endswith("." + block.name) for host in hosts)
-            calls = book.calls(domains.source_name(block.name) or block.name) if hit else 0
-        if hit and (block.action is BlockAction.BLOCK or calls + 1 > block.limit):
+def blocked_by(
+    blocked: Blocklist, tool: str, hosts: Iterable[str], book: SourceBook, now: datetime
+) -> Block | None:
+    """Return the block that a call to ``tool`` touching ``hosts`` runs into at ``now`` (UTC), if any."""
+    for block in blocked.on(tool, hosts):
+        if block.holds(now) and (block.action is BlockAction.BLOCK or book.calls_on(block) >= block.limit):
             return block
     return None

@@ -62,6 +62,8 @@ class SqliteRoot(RootState):
         """Whether changes of earlier answers wait for the file."""
         self._inner = 0
         """Answers inside the answer that holds the file."""
+        self._lowered: Limits | None = None
+        """Lower limits that the file does not know of."""
         self.fault: StoreError | None = None
         """Why the file could not be used last, None where it could."""
 
@@ -104,6 +106,8 @@ class SqliteRoot(RootState):
             if run is not None and not self._runs.write(run):
                 self.roll_back()
                 return Kept.TAKEN_OVER
+            if self._lowered is not None:
+                self._write_limits(self._connection)
             filed = self._write_budgets(self._connection)
             self._write_marks(self._connection)
             self._store.commit()
@@ -115,6 +119,7 @@ class SqliteRoot(RootState):
         self._filed = filed
         self._marks.clear()
         self._stops.clear()
+        self._lowered = None
         self._behind = False
         self.fault = None
         return Kept.YES
@@ -141,6 +146,11 @@ class SqliteRoot(RootState):
             except Exception as error:
                 self.abandon(error)
         return budgets
+
+    def lower_to(self, limits: Limits) -> None:
+        """Lower the budgets of the whole root, for every process of it."""
+        super().lower_to(limits)
+        self._lowered = limits
 
     def enlist(self, who: RunIdentity, tag: str, *, resumed: bool) -> Left | None:
         """Enter a run that starts, and return what an earlier process left of it.
@@ -222,6 +232,8 @@ class SqliteRoot(RootState):
             budget.settled += settled - filed[0]
             budget.reserved += reserved - filed[1]
             self._filed[kind] = (settled, reserved)
+        if self._lowered is not None:
+            self.budgets.lower_to(self._lowered)
         self._read_marks(connection)
         self._others = runs.of_others()
 
@@ -280,11 +292,14 @@ class SqliteRoot(RootState):
             "UPDATE root SET first_run = ?, joined_at = ? WHERE root_task_id = ?",
             (self.first_run, self._store.now(), self.root_task_id),
         )
+        self._write_limits(connection)
+        self._store.prune_now_and_then(connection)
+
+    def _write_limits(self, connection: sqlite3.Connection) -> None:
         connection.executemany(
             "UPDATE budget SET most = ? WHERE root_task_id = ? AND kind = ?",
             [(budget.limit, self.root_task_id, kind) for kind, budget in self.budgets.by_kind.items()],
         )
-        self._store.prune_now_and_then(connection)
 
     def _write_budgets(self, connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
         """Write what was spent and reserved, and return what the file says then."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from msgspec import Struct
@@ -142,16 +142,18 @@ class RunState:
         "run_id",
         "sources",
         "stall",
+        "started_at",
         "streak",
         "successes",
         "writes",
     )
 
     def __init__(
-        self, run_id: str, policy: Policy, root: RootState, budgets: Budgets, deadline: float | None
+        self, who: RunIdentity, policy: Policy, root: RootState, budgets: Budgets, deadline: float | None
     ) -> None:
         limits: Limits = policy.limits
-        self.run_id = run_id
+        self.run_id = str(who.run_id)
+        self.started_at = who.started_at
         self.policy = policy
         self.limits = limits
         self.root = root
@@ -176,6 +178,22 @@ class RunState:
         """The last sign of life, in seconds since the run's start."""
         self.carried_seconds = 0.0
         """What the run had already taken when an earlier process of it died."""
+
+    def hold_to(self, policy: Policy) -> None:
+        """Judge by another, stricter policy from here on; what has been seen and spent stays."""
+        limits, before = policy.limits, self.limits
+        self.policy, self.limits = policy, limits
+        self.hops = min(self.hops, limits.hops)
+        self.budgets.lower_to(limits)
+        if self.budgets is self.root.budgets:
+            self.root.lower_to(limits)
+        shape = (limits.window, limits.max_period, limits.cycle_reps)
+        if shape != (before.window, before.max_period, before.cycle_reps):
+            self.cycle = CycleDetector(*shape, self.cycle.entries)
+
+    def wall(self, at: float) -> datetime:
+        """Return the time (UTC) at so many seconds since the run's start."""
+        return self.started_at + timedelta(seconds=at)
 
     def version_for(self, spec: ToolSpec) -> int:
         """Return the state version that a tool's calls are judged in: a write refreshes reads only."""

@@ -84,6 +84,10 @@ class RootState:
         self.budgets.hold_to(limits)
         return self.budgets
 
+    def lower_to(self, limits: Limits) -> None:
+        """Lower the budgets of the whole root; none is raised."""
+        self.budgets.lower_to(limits)
+
     def nudge(self) -> None:
         """Use up the root's one nudge."""
         self.nudged = True

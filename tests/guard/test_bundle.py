@@ -63,9 +63,9 @@ def test_job_type_without_a_document_has_the_defaults() -> None:
 
 def test_blocked_source_counts_until_it_expires() -> None:
     blocked = [{"kind": "domain", "name": "a.example", "expires_at": (NOW + timedelta(hours=1)).isoformat()}]
-    bundle = read(blocked=blocked)
-    assert len(bundle.rules("x", NOW).policy.blocked) == 1
-    assert bundle.rules("x", NOW + timedelta(hours=1)).policy.blocked == ()
+    [block] = read(blocked=blocked).rules("x", NOW).policy.blocked
+    assert block.holds(NOW)
+    assert not block.holds(NOW + timedelta(hours=1))
 
 
 def test_etag_names_epoch_revision_and_content() -> None:

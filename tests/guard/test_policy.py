@@ -132,7 +132,7 @@ def test_blocked_sources_are_names_or_objects() -> None:
         }
     )
     assert policy.mode is Mode.SHADOW
-    assert policy.blocked == (
+    assert tuple(policy.blocked) == (
         Block("domain", "xn--spiegel-bcher-4ob.example"),
         Block("tool", "Exec", BlockAction.LIMIT, 2),
     )
