@@ -48,6 +48,12 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 @register.filter
+def measure(value: float) -> str:
+    """A count, or seconds: whole where it is or is large, else with one digit."""
+    return shown.number(value, 0 if value >= 10 or value == int(value) else 1)
+
+
+@register.filter
 def money(value: Decimal | None) -> str:
     return "–" if value is None else shown.money(value)
 

@@ -74,28 +74,42 @@ def _parameters(reading: Reading, job_type: str | None) -> dict[str, Any]:
 
 def read_rows(reading: Reading) -> tuple[StepsRow, ...]:
     """Return the window's tasks by job type and unit, most tasks first."""
-    window, job_type = reading.window, reading.scope.job_type
-    tasks: defaultdict[Job, Counter[int]] = defaultdict(Counter)
+    window, tasks = reading.window, read_tasks(reading)
     near: Counter[Job] = Counter()
     caps: dict[Job, int | None] = {}
-    pieces = reading.pieces(window.start, window.end)
-    if pieces:
-        jobs = _EVERY_JOB if job_type is None else _THIS_JOB
-        given = parameters(pieces) | _parameters(reading, job_type)
-        reading.cursor.execute(_VALUES.format(jobs=jobs, columns="*"), given)
-        for job_name, unit, value, count in reading.cursor.fetchall():
-            tasks[job_name, unit][value] = count
-        reading.cursor.execute(_CAPS.format(jobs=jobs, columns="*"), given)
-        for job_name, unit, count, cap in reading.cursor.fetchall():
-            near[job_name, unit], caps[job_name, unit] = count, cap
+    for job_name, unit, count, cap in _grouped(reading, _CAPS):
+        near[job_name, unit], caps[job_name, unit] = count, cap
     for cell in reading.in_scope(reading.tail.steps):
         if window.start <= cell["at"] < window.end:
             job = cell["job_type"], cell["step_unit"]
-            tasks[job][cell["value"]] += cell["tasks"]
             near[job] += cell["near_cap"]
             caps[job] = max(caps.get(job) or 0, cell["cap"] or 0) or None
     rows = [_row(job, tasks[job], near[job], caps[job]) for job in tasks]
     return tuple(sorted(rows, key=lambda row: (-row.tasks, row.job_type, row.unit)))
+
+
+def read_tasks(reading: Reading) -> dict[Job, Counter[int]]:
+    """Return how many of the window's tasks took how many steps, by job type and unit."""
+    window = reading.window
+    tasks: defaultdict[Job, Counter[int]] = defaultdict(Counter)
+    for job_name, unit, value, count in _grouped(reading, _VALUES):
+        tasks[job_name, unit][value] = count
+    for cell in reading.in_scope(reading.tail.steps):
+        if window.start <= cell["at"] < window.end:
+            tasks[cell["job_type"], cell["step_unit"]][cell["value"]] += cell["tasks"]
+    return tasks
+
+
+def _grouped(reading: Reading, query: str) -> list[tuple[Any, ...]]:
+    job_type = reading.scope.job_type
+    pieces = reading.pieces(reading.window.start, reading.window.end)
+    if not pieces:
+        return []
+    jobs = _EVERY_JOB if job_type is None else _THIS_JOB
+    given = parameters(pieces) | _parameters(reading, job_type)
+    reading.cursor.execute(query.format(jobs=jobs, columns="*"), given)
+    found: list[tuple[Any, ...]] = reading.cursor.fetchall()
+    return found
 
 
 def _row(job: Job, tasks: Counter[int], near_cap: int, cap: int | None) -> StepsRow:
