@@ -22,7 +22,7 @@ from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.template import loader
 from django.utils.http import content_disposition_header
 
-from guardops.shown import is_unseen, named
+from guardops.shown import from_visible, is_unseen, named
 
 Cell: TypeAlias = str | int | float | Decimal | datetime | UUID | None
 """What a cell may hold; a bool is written ``yes`` or ``no``, None as nothing."""
@@ -58,6 +58,13 @@ def csv_text(text: str) -> str:
         return text
     seen = "".join(named(char) if is_unseen(char) or char in "\n\t" else char for char in text)
     return f"'{seen}" if _may_run(text) else seen
+
+
+def text_of_cell(cell: str) -> str:
+    """Return the text that ``csv_text`` wrote so: no apostrophe before a formula, the unseen as it was."""
+    text = from_visible(cell.replace(named("\n"), "\n").replace(named("\t"), "\t"))
+    bare = text[1:]
+    return bare if text.startswith("'") and bare and _may_run(bare) else text
 
 
 def _may_run(text: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from guardops.tenants import access
 from guardops.tenants.list_pages import ListPage, understood
 
+from .forms.blocklist import BlockFilterForm
 from .forms.filters import PolicyFilterForm
 
 if TYPE_CHECKING:
@@ -20,4 +21,12 @@ def _kept_of_policies(params: QueryDict, user: User) -> QueryDict:
     return understood(params, lambda asked: PolicyFilterForm(asked, tenants=tenants))
 
 
-LISTS = (ListPage("policies", "policies:list", "Policies", _kept_of_policies),)
+def _kept_of_blocklist(params: QueryDict, user: User) -> QueryDict:
+    tenants = access.visible(user).tenants
+    return understood(params, lambda asked: BlockFilterForm(asked, tenants=tenants))
+
+
+LISTS = (
+    ListPage("policies", "policies:list", "Policies", _kept_of_policies),
+    ListPage("blocklist", "policies:blocklist", "Blocklist", _kept_of_blocklist),
+)

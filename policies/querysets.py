@@ -53,6 +53,15 @@ class BlockedSourceQuerySet(models.QuerySet["BlockedSource"]):
         """Neither removed nor expired."""
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), removed_at=None)
 
+    def over(self, now: datetime) -> BlockedSourceQuerySet:
+        """Removed or expired."""
+        return self.filter(~Q(removed_at=None) | Q(expires_at__lte=now))
+
+    def concerning(self, tenant: Tenant) -> BlockedSourceQuerySet:
+        """What holds in a tenant: its own blocks, its organisation's, and everybody's."""
+        levels = Q(organisation=tenant.organisation_id, tenant=None) | Q(organisation=None)
+        return self.filter(Q(tenant=tenant) | levels)
+
 
 class StopQuerySet(models.QuerySet["Stop"]):
     def for_tenants(self, tenants: TenantQuerySet) -> StopQuerySet:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from .pages import changes, editing, guards, policies, stops, versions
+from .pages import blocking, blocklist, changes, editing, guards, policies, stops, unblocking, versions
 
 app_name = "policies"
 
@@ -9,6 +9,14 @@ urlpatterns = [
     path("policies/edit/", editing.edit, name="edit"),
     path("policies/versions/", versions.versions, name="versions"),
     path("policies/rollback/", versions.rollback, name="rollback"),
+    path("blocklist/", blocklist.blocklist, name="blocklist"),
+    path("blocklist/export.csv", blocklist.blocklist_csv, name="blocklist-csv"),
+    path("blocklist/proposed/", blocklist.proposed, name="blocklist-proposed"),
+    path("blocklist/add/", blocking.add, name="blocklist-add"),
+    path("blocklist/remove/", unblocking.remove_many, name="blocklist-remove-many"),
+    path("blocklist/<int:source_id>/remove/", unblocking.remove, name="blocklist-remove"),
+    path("blocklist/<int:source_id>/restore/", unblocking.restore, name="blocklist-restore"),
+    path("blocklist/revert/<uuid:change_id>/", unblocking.revert, name="blocklist-revert"),
     path("stops/", stops.stops, name="stops"),
     path("stops/new/", stops.issue, name="stop-new"),
     path("stops/<uuid:stop_id>/lift/", stops.lift, name="stop-lift"),

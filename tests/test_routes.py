@@ -25,14 +25,15 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from guardops.guard.events import Outcome
+from guardops.guard.events import Outcome, Source, SourceKind
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from guardops.tenants.saved_views import save_view
 from policies.choices import StopScope
-from policies.models import JobPolicy
+from policies.models import BlockedSource, Change, JobPolicy
 from policies.publish.policies import Place, save_policy
+from policies.publish.sources import Reach, Wanted, block_sources, remove_sources
 from policies.publish.stops import issue_stop
 from policies.pull.fleet import Sign, write_signs
 from tests.factories import (
@@ -151,6 +152,51 @@ def new_invitation(tenant: Tenant) -> dict[str, Any]:
     return {"invitee": "new-guest", "place": f"tenant:{tenant.slug}", "role": "viewer"}
 
 
+def block(tenant: Tenant, name: str) -> tuple[BlockedSource, Change]:
+    reach = Reach(tenant.organisation, tenant)
+    [outcome], change = block_sources(reach, [Wanted(name)], actor=SYSTEM, now=NOW)
+    assert outcome.source is not None
+    assert change is not None
+    return outcome.source, change
+
+
+def a_block(tenant: Tenant) -> list[Any]:
+    return [block(tenant, f"confidential-{uuid4().hex[:8]}.example")[0].pk]
+
+
+def blocked_names(tenant: Tenant) -> list[Any]:
+    a_block(tenant)
+    return []
+
+
+def blocked_ids(tenant: Tenant) -> dict[str, Any]:
+    return {"source": list(BlockedSource.objects.filter(removed_at=None).values_list("pk", flat=True))}
+
+
+def a_removed_block(tenant: Tenant) -> list[Any]:
+    source, _ = block(tenant, "confidential-removed.example")
+    remove_sources(Reach(tenant.organisation, tenant), [source.pk], actor=SYSTEM, now=NOW)
+    return [source.pk]
+
+
+def a_block_change(tenant: Tenant) -> list[Any]:
+    return [block(tenant, "confidential-change.example")[1].pk]
+
+
+def new_block(tenant: Tenant) -> dict[str, Any]:
+    kind = {"kind": "domain", "match": "registrable", "action": "block"}
+    return {"place": f"tenant:{tenant.slug}", "names": "new.example", "step": "confirm", **kind}
+
+
+def a_proposal(tenant: Tenant) -> list[Any]:
+    source = Source(kind=SourceKind.DOMAIN, name="confidential-proposal.example", proposed=True)
+    run = make_run_event(
+        run_id=make_run_id(ENDED_AT), ended_at=ENDED_AT, halt_reason="domain_cap", sources=[source]
+    )
+    store_runs(tenant, run, received_at=NOW)
+    return []
+
+
 def a_stop_order(tenant: Tenant) -> list[Any]:
     name = f"confidential-{uuid4().hex[:8]}"
     issued = issue_stop(tenant, StopScope.JOB_TYPE, name, reason="x", actor=SYSTEM, now=NOW)
@@ -228,12 +274,28 @@ ROUTES: dict[str, Page] = {
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
     "runs:live-count": Page(arguments=a_live_run, see=VIEWERS, hidden_from=STRANGERS),
+    "runs:sources-used": Page(
+        arguments=a_proposal, see=EVERYBODY - {"nobody"}, hidden_from=STRANGERS, shows=False
+    ),
+    "runs:sources-proposed": Page(arguments=a_proposal, see=EVERYBODY - {"nobody"}, hidden_from=STRANGERS),
     "policies:list": Page(arguments=a_policy, see=EVERYBODY),
     "policies:versions": Page(arguments=a_policy, see=VIEWERS, hidden_from=STRANGERS),
     "policies:edit": Page(see=ADMINS, act=ADMINS, form=new_policy, hidden_from=STRANGERS),
     "policies:rollback": Page(
         arguments=a_policy, act=ADMINS, see=ADMINS, form=old_policy, hidden_from=STRANGERS
     ),
+    "policies:blocklist": Page(arguments=blocked_names, see=EVERYBODY),
+    "policies:blocklist-csv": Page(arguments=blocked_names, see=EVERYBODY),
+    "policies:blocklist-proposed": Page(see=EVERYBODY),
+    "policies:blocklist-add": Page(
+        see=ADMINS_SOMEWHERE | OPERATORS, act=ADMINS_SOMEWHERE, form=new_block, shows=False
+    ),
+    "policies:blocklist-remove-many": Page(
+        see=ADMINS_SOMEWHERE | OPERATORS, act=ADMINS_SOMEWHERE, form=blocked_ids, shows=False
+    ),
+    "policies:blocklist-remove": Thing(arguments=a_block, see=ADMINS, act=ADMINS),
+    "policies:blocklist-restore": Thing(arguments=a_removed_block, see=ADMINS, act=ADMINS),
+    "policies:blocklist-revert": Thing(arguments=a_block_change, see=ADMINS, act=ADMINS),
     "policies:stops": Page(arguments=stops_in_force, see=EVERYBODY),
     "policies:stop-new": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_stop),
     "policies:stop-lift": Thing(arguments=a_stop_order, see=ADMINS, act=ADMINS),

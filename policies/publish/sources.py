@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from django.db import connection
 
 from guardops.tenants.actors import System
 from guardops.tenants.models import Organisation, Tenant, User
@@ -16,6 +19,11 @@ from policies.querysets import BlockedSourceQuerySet
 
 from .changes import begin_change, go_on
 from .writing import publishing
+
+MAX_SUMMARY = 300
+# pg_advisory_xact_lock(LOCK_SPACE, tenant, minus the organisation, or 0): one edit of a list at a time, so
+# that of two people who block the same source the second is told that it is blocked.
+LOCK_SPACE = 0x626C6B73
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ def block_sources(
     the change that carries them to the guards, None where nothing changed. Raises BundleTooLarge.
     """
     with publishing(actor):
+        _hold(reach)
         outcomes = [_block(reach, item, actor, now) for item in wanted]
         blocked = [item.source for item in outcomes if item.source and not item.already]
         if not blocked:
@@ -89,9 +98,55 @@ def remove_sources(
     return found, change
 
 
-def restore_source(source: BlockedSource, *, actor: User | System, now: datetime) -> Outcome:
-    """Block a source again as it was before it was removed."""
-    again = Wanted(
+def restore_source(
+    source: BlockedSource, *, actor: User | System, now: datetime
+) -> tuple[Outcome, Change | None]:
+    """Block a source again as it was before it was removed, without an expiry that is over."""
+    reach = Reach(source.organisation, source.tenant)
+    [outcome], change = block_sources(reach, [_as_it_was(source, now)], actor=actor, now=now)
+    return outcome, change
+
+
+def revert_sources(change: Change, *, actor: User | System, now: datetime) -> Change | None:
+    """Take back an edit of the blocklist: what it added goes, what it removed or replaced comes back.
+
+    What others have done with the same sources since then stays as they left it. Returns the change that
+    carries this to the guards, None where nothing of the edit is left. Raises BundleTooLarge.
+    """
+    reach = Reach(change.organisation, change.tenant)
+    with publishing(actor):
+        _hold(reach)
+        added, removed = sources_of(change)
+        standing = list(added.filter(removed_at=None).order_by("pk").select_for_update(of=("self",)))
+        for source in standing:
+            _remove(source, actor, now)
+        taken = {(source.kind, source.name, source.exact) for source in _on_the_list(reach)}
+        again = [row for row in removed.order_by("pk") if (row.kind, row.name, row.exact) not in taken]
+        back = [_block(reach, _as_it_was(source, now), actor, now).source for source in again]
+        if not standing and not any(back):
+            return None
+        reverted = _change(f"Revert: {change.summary}"[:MAX_SUMMARY], reach, actor, now)
+    go_on(reverted, now)
+    return reverted
+
+
+def sources_of(change: Change) -> tuple[BlockedSourceQuerySet, BlockedSourceQuerySet]:
+    """Return the sources that an edit of the blocklist added, and those that it took off the list."""
+    concerned = BlockedSource.objects.filter(organisation=change.organisation, tenant=change.tenant)
+    at = change.created_at  # an edit, and all rows that it writes, have one moment
+    return (
+        concerned.filter(created_at=at, created_by=change.actor),
+        concerned.filter(removed_at=at, removed_by=change.actor),
+    )
+
+
+def says_the_same(standing: BlockedSource, wanted: Wanted) -> bool:
+    """Say whether a block that stands already tells guards what is wanted."""
+    return all(getattr(standing, field) == value for field, value in _told(wanted).items())
+
+
+def _as_it_was(source: BlockedSource, now: datetime) -> Wanted:
+    return Wanted(
         name=source.name,
         kind=SourceKind(source.kind),
         exact=source.exact,
@@ -103,8 +158,21 @@ def restore_source(source: BlockedSource, *, actor: User | System, now: datetime
         evidence=source.evidence,
         expires_at=source.expires_at if source.expires_at and source.expires_at > now else None,
     )
-    outcomes, _ = block_sources(Reach(source.organisation, source.tenant), [again], actor=actor, now=now)
-    return outcomes[0]
+
+
+def _told(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "action": wanted.action,
+        "most": wanted.most if wanted.action == BlockAction.LIMIT else 0,
+        "reason": wanted.reason,
+        "expires_at": wanted.expires_at,
+    }
+
+
+def _hold(reach: Reach) -> None:
+    key = reach.tenant.pk if reach.tenant else -reach.organisation.pk if reach.organisation else 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK_SPACE, key])
 
 
 def _block(reach: Reach, wanted: Wanted, actor: User | System, now: datetime) -> Outcome:
@@ -112,23 +180,17 @@ def _block(reach: Reach, wanted: Wanted, actor: User | System, now: datetime) ->
         name = canonical_source(wanted.kind, wanted.name, exact=wanted.exact, organisation=reach.organisation)
     except InvalidSource as error:
         return Outcome(wanted, error=error)
-    values = {
-        "action": wanted.action,
-        "most": wanted.most if wanted.action == BlockAction.LIMIT else 0,
-        "reason": wanted.reason,
-        "expires_at": wanted.expires_at,
-    }
     key = {"kind": wanted.kind, "name": name, "exact": wanted.exact}
     standing = _on_the_list(reach).filter(**key).select_for_update(of=("self",)).first()
     if standing is not None:
-        if all(getattr(standing, field) == value for field, value in values.items()):
+        if says_the_same(standing, wanted):
             return Outcome(wanted, standing, already=True)
         _remove(standing, actor, now)
     source = BlockedSource.objects.create(
         organisation=reach.organisation,
         tenant=reach.tenant,
         **key,
-        **values,
+        **_told(wanted),
         origin=wanted.origin,
         evidence=wanted.evidence,
         note=wanted.note,

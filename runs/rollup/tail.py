@@ -43,6 +43,10 @@ class Tail:
     def steps(self) -> list[Cell]:
         return self._read(projection.values(f"{self._where} AND m.measure = 0"))
 
+    @cached_property
+    def sources(self) -> list[Cell]:
+        return self._read(projection.sources(self._where))
+
     @property
     def _where(self) -> str:
         return (
