@@ -6,10 +6,10 @@ the moment they have been answered.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import random
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import parse_qs
@@ -20,11 +20,11 @@ from litestar.exceptions import MethodNotAllowedException
 from litestar.types import HTTPScope, Receive, Scope, Send
 
 from guardops.guard.bundle import short_hash
-from guardops.guard.replies import BundleAsked, BundlesAsked
+from guardops.guard.replies import BundleAsked, BundlesAsked, BundlesReply
 from guardops.tenants.choices import Scope as KeyScope
-from guardops.tenants.keys import KeyHolder, authenticate, remembered
+from guardops.tenants.keys import KeyHolder
 from policies.pull.fleet import Fleet, Sign, read_reject
-from policies.pull.hub import Hub, NoBundle, Woken
+from policies.pull.hub import Hub, Woken
 from policies.pull.reading import Held
 
 from .bodies import AnyRequest
@@ -116,7 +116,8 @@ async def pull_bundles(scope: HTTPScope, receive: Receive, send: Send) -> None:
     removed = sorted(wanted.keys() - held.keys())
     answer = _poll_headers(long_poll)
     if changed or removed:
-        await _send_bundle(send, _joined(changed, held, removed), answer, headers)
+        packed = await services.executor.compute(_join, changed, held, removed)
+        await _send_bundle(send, packed, answer, headers)
     else:
         await _send(send, 304, answer)
 
@@ -127,10 +128,7 @@ def _read_headers(scope: Scope) -> dict[bytes, str]:
 
 
 async def _admit(services: Services, headers: Mapping[bytes, str]) -> KeyHolder:
-    now, header = datetime.now(UTC), headers.get(b"authorization")
-    holder = remembered(header, now)
-    if holder is None:
-        holder = await services.executor.keys(authenticate, header, now)
+    holder = await services.admission.admit(headers.get(b"authorization"))
     holder.require(KeyScope.BUNDLE_READ)
     return holder
 
@@ -142,14 +140,19 @@ def _see(fleet: Fleet, tenant_id: int, headers: Mapping[bytes, str], applied: st
 
 def _wait_of(scope: Scope) -> float:
     """Return for how long the request may be held: as asked, and a sixteenth more at random."""
-    text = parse_qs(scope["query_string"].decode("latin-1")).get("wait", ["0"])[-1]
+    return _wait_asked(scope["query_string"]) * random.uniform(1, 17 / 16)
+
+
+@functools.lru_cache(maxsize=64)
+def _wait_asked(query: bytes) -> float:
+    text = parse_qs(query.decode("latin-1")).get("wait", ["0"])[-1]
     try:
         asked = float(text)
     except ValueError:
         asked = float("nan")
     if not 0 <= asked <= MAX_WAIT:
         raise Refusal("bad_request", f"wait lies between 0 and {MAX_WAIT:.0f} seconds.")
-    return asked * random.uniform(1, 17 / 16)
+    return asked
 
 
 async def _wait(
@@ -168,19 +171,16 @@ async def _hung_up(receive: Receive) -> None:
 
 
 async def _newest(hub: Hub, tenant_id: int) -> Held:
-    try:
-        return hub.peek(tenant_id) or await hub.get(tenant_id)
-    except NoBundle:
-        raise Refusal("unknown_tenant", "The tenant is gone.") from None
+    held = hub.peek(tenant_id) or (await hub.get([tenant_id])).get(tenant_id)
+    if held is None:
+        raise Refusal("unknown_tenant", "The tenant is gone.")
+    return held
 
 
 async def _newest_of(hub: Hub, tenants: Mapping[str, int]) -> dict[str, Held]:
     """Return the bundles of those tenants that are still there, by slug."""
-    found = {}
-    for slug, tenant_id in tenants.items():
-        with suppress(NoBundle):
-            found[slug] = hub.peek(tenant_id) or await hub.get(tenant_id)
-    return found
+    found = await hub.get(tenants.values())
+    return {slug: found[tenant_id] for slug, tenant_id in tenants.items() if tenant_id in found}
 
 
 async def _read_wanted(scope: Scope, receive: Receive, services: Services) -> dict[str, BundleAsked]:
@@ -194,12 +194,14 @@ async def _read_wanted(scope: Scope, receive: Receive, services: Services) -> di
             raise Refusal("not_json", "Send an object with tenants.") from None
 
 
-def _joined(changed: Mapping[str, Held], held: Mapping[str, Held], removed: Sequence[str]) -> bytes:
+def _join(changed: Mapping[str, Held], held: Mapping[str, Held], removed: list[str]) -> bytes:
     """Return the answer for many tenants, gzipped; each bundle is byte for byte what its hash proves."""
-    bundles = {slug: msgspec.Raw(gzip.decompress(bundle.packed)) for slug, bundle in changed.items()}
-    revisions = {slug: bundle.revision for slug, bundle in held.items()}
-    body = msgspec.json.encode({"bundles": bundles, "revisions": revisions, "removed": removed})
-    return gzip.compress(body, compresslevel=1, mtime=0)
+    reply = BundlesReply(
+        bundles={slug: msgspec.Raw(gzip.decompress(bundle.packed)) for slug, bundle in changed.items()},
+        revisions={slug: bundle.revision for slug, bundle in held.items()},
+        removed=removed,
+    )
+    return gzip.compress(msgspec.json.encode(reply), compresslevel=1, mtime=0)
 
 
 def _poll_headers(long_poll: bool) -> list[tuple[bytes, bytes]]:

@@ -13,6 +13,7 @@ from litestar import Response, route
 
 from .health import READ
 from .openapi import document, vectors
+from .openapi_bundles import example
 from .problems import KINDS
 
 _STYLE = Path(__file__).with_name("docs.css")
@@ -61,13 +62,15 @@ def _page() -> str:
                  "values": schema.get("enum")}
                 for name, schema in schemas.items()
             ],
-            "vectors": {
-                kind: msgspec.json.format(msgspec.json.encode(vector)).decode()
-                for kind, vector in vectors().items()
-            },
+            "vectors": {kind: _indented(vector) for kind, vector in vectors().items()},
+            "bundle": _indented(example()),
             "problems": [{"code": code, **kind._asdict()} for code, kind in KINDS.items()],
         },
     )  # fmt: skip
+
+
+def _indented(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
 def _fields(schema: dict[str, Any]) -> list[Field]:

@@ -9,36 +9,39 @@ from typing import Any
 
 import msgspec
 
+from guardops.guard.bundle import Bundle
 from guardops.guard.events import MAX_EVENTS, Event
-from guardops.guard.replies import EventsReply
+from guardops.guard.replies import BundlesAsked, BundlesReply, EventsReply
 
 from .bodies import MEDIA_TYPES
+from .openapi_bundles import example, get_bundle, post_bundles
+from .openapi_parts import REF, answer, parameter, problems, read
 from .problems import KINDS, EventsProblem
-from .problems import MEDIA_TYPE as PROBLEM
 
 VERSION = "1"
 VECTORS = Path(__file__).with_name("vectors")
-_REF = "#/components/schemas/{name}"
-_GZIP = {
-    "name": "Content-Encoding",
-    "in": "header",
-    "description": "The body may be gzipped; it has at most 8 MiB inflated.",
-    "schema": {"type": "string", "enum": ["gzip", "identity"]},
-}
-_BACKFILL = {
-    "name": "GuardOps-Backfill",
-    "in": "header",
-    "description": "With 1 and the scope events:backfill, events of the last 400 days keep their time.",
-    "schema": {"type": "string", "enum": ["1"]},
-}
+_GZIP = parameter(
+    "Content-Encoding",
+    "header",
+    "The body may be gzipped; it has at most 8 MiB inflated.",
+    {"type": "string", "enum": ["gzip", "identity"]},
+)
+_BACKFILL = parameter(
+    "GuardOps-Backfill",
+    "header",
+    "With 1 and the scope events:backfill, events of the last 400 days keep their time.",
+    {"type": "string", "enum": ["1"]},
+)
 
 
 @functools.cache
 def document() -> dict[str, Any]:
     """Return the document as plain data."""
-    (event, *_), schemas = msgspec.json.schema_components(
-        [Event, EventsReply, EventsProblem], ref_template=_REF
-    )
+    types = [Event, EventsReply, EventsProblem, Bundle, BundlesAsked, BundlesReply]
+    (event, *_), schemas = msgspec.json.schema_components(types, ref_template=REF)
+    bundle = {"$ref": REF.format(name="Bundle")}
+    schemas["Bundle"]["example"] = example()
+    schemas["BundlesReply"]["properties"]["bundles"]["additionalProperties"] = bundle
     schemas["Event"] = {"title": "Event", "description": "Any of the types of events."} | event
     return {
         "openapi": "3.1.0",
@@ -51,11 +54,13 @@ def document() -> dict[str, Any]:
         "security": [{"key": []}],
         "paths": {
             "/api/v1/events": {"post": _post_events()},
-            "/api/v1/openapi.json": {"get": _read("This document.", "application/json", {"type": "object"})},
-            "/api/v1/docs": {"get": _read("This document as a page.", "text/html", {"type": "string"})},
-            "/livez": {"get": _read("Whether the process is alive.", "text/plain", {"type": "string"})},
+            "/api/v1/bundle": {"get": get_bundle()},
+            "/api/v1/bundles": {"post": post_bundles()},
+            "/api/v1/openapi.json": {"get": read("This document.", "application/json", {"type": "object"})},
+            "/api/v1/docs": {"get": read("This document as a page.", "text/html", {"type": "string"})},
+            "/livez": {"get": read("Whether the process is alive.", "text/plain", {"type": "string"})},
             "/readyz": {
-                "get": _read(
+                "get": read(
                     "Whether it can take events.",
                     "text/plain",
                     {"type": "string"},
@@ -84,7 +89,7 @@ def vectors() -> dict[str, dict[str, Any]]:
 
 
 def _post_events() -> dict[str, Any]:
-    event = {"$ref": _REF.format(name="Event")}
+    event = {"$ref": REF.format(name="Event")}
     events = {"type": "array", "items": event, "maxItems": MAX_EVENTS}
     wrapped = {"type": "object", "properties": {"events": events}, "required": ["events"]}
     one_a_line = {"type": "string", "description": "One event a line."}
@@ -103,35 +108,5 @@ def _post_events() -> dict[str, Any]:
         ),
         "parameters": [_GZIP, _BACKFILL],
         "requestBody": {"required": True, "content": content},
-        "responses": {"200": _answer("Stored.", "application/json", "EventsReply"), **_problems(codes)},
+        "responses": {"200": answer("Stored.", "application/json", "EventsReply"), **problems(codes)},
     }
-
-
-def _read(
-    summary: str, media_type: str, schema: dict[str, Any], codes: list[str] | None = None
-) -> dict[str, Any]:
-    responses: dict[str, Any] = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
-    return {"summary": summary, "security": [], "responses": responses | _problems(codes or [])}
-
-
-def _problems(codes: list[str]) -> dict[str, Any]:
-    """Return the answers by status; each names the codes it may have."""
-    by_status: dict[int, list[str]] = {}
-    for code in codes:
-        by_status.setdefault(KINDS[code].status, []).append(code)
-    answers = {}
-    for status, found in sorted(by_status.items()):
-        listed = ", ".join(f"{code} ({KINDS[code].title.lower()})" for code in found)
-        answers[str(status)] = answer = _answer(f"One of: {listed}.", PROBLEM, "EventsProblem")
-        if any(KINDS[code].retry_after for code in found):
-            answer["headers"] = {
-                "Retry-After": {
-                    "schema": {"type": "integer"},
-                    "description": "Seconds to wait before it is sent again.",
-                }
-            }
-    return answers
-
-
-def _answer(description: str, media_type: str, name: str) -> dict[str, Any]:
-    return {"description": description, "content": {media_type: {"schema": {"$ref": _REF.format(name=name)}}}}

@@ -10,6 +10,7 @@ from policies.pull.fleet import Fleet
 from policies.pull.hub import Hub
 from policies.pull.reading import Held, read_newest
 
+from .admission import Admission
 from .bodies import Bodies
 from .executor import Executor, Turns
 from .rates import Rates
@@ -20,6 +21,7 @@ MAX_HELD_BYTES = 256 * 1024 * 1024
 @dataclass(slots=True)
 class Services:
     executor: Executor
+    admission: Admission
     bodies: Bodies
     turns: Turns
     rates: Rates
@@ -41,6 +43,7 @@ def make_services(*, threads: int, events_per_second: float, waits: int) -> Serv
 
     return Services(
         executor=executor,
+        admission=Admission(executor),
         bodies=Bodies(MAX_HELD_BYTES),
         turns=Turns(),
         rates=Rates(events_per_second),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 
 class Problem(Struct, kw_only=True, omit_defaults=True):
@@ -62,3 +62,11 @@ class BundlesAsked(Struct, kw_only=True):
     """What a guard of many tenants asks for, by tenant."""
 
     tenants: Annotated[dict[str, BundleAsked], Meta(max_length=1_000)]
+
+
+class BundlesReply(Struct, kw_only=True):
+    """The bundles that changed, as they were published; the newest revisions; tenants the key has not."""
+
+    bundles: dict[str, Raw]
+    revisions: dict[str, int]
+    removed: list[str]

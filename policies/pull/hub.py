@@ -25,6 +25,8 @@ SWEEP_SECONDS = 2.5
 DRAIN_SECONDS = 5.0
 IDLE_SECONDS = 900.0
 """How long a bundle that nobody asks for stays in memory."""
+WAKE_AT_ONCE = 500
+"""Waits that end in one turn of the loop: some twenty milliseconds of answers."""
 
 Read = Callable[[Collection[int]], Awaitable[Mapping[int, Held]]]
 
@@ -38,10 +40,6 @@ class Woken(Enum):
     KEY_DEAD = auto()
     GONE = auto()
     """Whoever waited has hung up."""
-
-
-class NoBundle(LookupError):
-    """The tenant is gone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +61,7 @@ class Hub:
         self._most_waits = most_waits
         self._rooms: dict[int, _Room] = {}
         self._keys: dict[asyncio.Future[Woken], int] = {}
+        self._arriving: dict[int, asyncio.Task[None]] = {}
         self._due: set[int] = set()
         self._reading: asyncio.Task[None] | None = None
         self.draining = False
@@ -83,18 +82,36 @@ class Hub:
         room.asked_at = _now()
         return room.held
 
-    async def get(self, tenant_id: int) -> Held:
-        """Return a tenant's bundle; raises NoBundle for a tenant that is gone, and the database's errors."""
-        if held := self.peek(tenant_id):
-            return held
-        room = self._rooms.setdefault(tenant_id, _Room())
-        room.asked_at = room.read_at = _now()
-        found = await self._read([tenant_id])
-        if tenant_id not in found:
-            self._rooms.pop(tenant_id, None)
-            raise NoBundle(tenant_id)
-        self._take(room, found[tenant_id])
-        return found[tenant_id]
+    async def get(self, tenant_ids: Collection[int]) -> dict[int, Held]:
+        """Return the bundles of those tenants that are still there; raises the database's errors.
+
+        A bundle that is not in memory is read once for all who ask at the same time.
+        """
+        missing = {tenant_id for tenant_id in tenant_ids if self.peek(tenant_id) is None}
+        if unread := missing - self._arriving.keys():
+            task = asyncio.get_running_loop().create_task(self._fetch(unread))
+            self._arriving |= dict.fromkeys(unread, task)
+        if missing:
+            # Not awaited one by one: who is cancelled must not cancel what others wait for.
+            done, _ = await asyncio.wait({self._arriving[tenant_id] for tenant_id in missing})
+            for task in done:
+                task.result()
+        return {tenant_id: held for tenant_id in tenant_ids if (held := self.peek(tenant_id))}
+
+    async def _fetch(self, tenant_ids: Collection[int]) -> None:
+        for tenant_id in tenant_ids:
+            room = self._rooms.setdefault(tenant_id, _Room())
+            room.asked_at = room.read_at = _now()
+        try:
+            found = await self._read(sorted(tenant_ids))
+        finally:
+            for tenant_id in tenant_ids:
+                del self._arriving[tenant_id]
+        for tenant_id in tenant_ids:
+            if tenant_id in found:
+                self._take(self._rooms.setdefault(tenant_id, _Room()), found[tenant_id])
+            else:
+                self._rooms.pop(tenant_id, None)
 
     async def wait(
         self, tenant_ids: Collection[int], key_id: int, seconds: float, hung_up: Coroutine[Any, Any, None]
@@ -197,13 +214,20 @@ class Hub:
             return
         room.held = held
         if before is None or before.etag != held.etag:
-            for future in room.waits:
-                _wake(future, Woken.NEWS)
+            _wake_all(list(room.waits))
 
 
 def _wake(future: asyncio.Future[Woken], why: Woken) -> None:
     if not future.done():
         future.set_result(why)
+
+
+def _wake_all(futures: list[asyncio.Future[Woken]]) -> None:
+    """End waits for news, some in each turn of the loop, so that others are served in between."""
+    for future in futures[:WAKE_AT_ONCE]:
+        _wake(future, Woken.NEWS)
+    if rest := futures[WAKE_AT_ONCE:]:
+        asyncio.get_running_loop().call_soon(_wake_all, rest)
 
 
 def _now() -> float:

@@ -25,11 +25,8 @@ class Held:
     epoch: str
     revision: int
     content_hash: str
+    etag: str
     packed: bytes
-
-    @property
-    def etag(self) -> str:
-        return etag(self.epoch, self.revision, self.content_hash)
 
 
 def read_newest(tenant_ids: Collection[int], now: datetime) -> Mapping[int, Held]:
@@ -61,6 +58,6 @@ def _read(tenant_ids: Collection[int]) -> dict[int, Held]:
         tenant__in=tenant_ids, revision=F("tenant__bundle_revision")
     ).values_list("tenant_id", "tenant__slug", "epoch", "revision", "content_hash", "body")
     return {
-        tenant_id: Held(tenant_id, slug, epoch, revision, digest, bytes(body))
+        tenant_id: Held(tenant_id, slug, epoch, revision, digest, etag(epoch, revision, digest), bytes(body))
         for tenant_id, slug, epoch, revision, digest, body in rows
     }

@@ -3,17 +3,27 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from litestar.testing import TestClient
 from msgspec import Struct, structs
 
 from guardops.gate.app import make_app
 from guardops.gate.openapi import document, vectors
+from guardops.gate.openapi_bundles import example
 from guardops.gate.problems import KINDS
+from guardops.guard.bundle import Bundle, canonical, read_bundle
 from guardops.guard.events import Event
+from guardops.guard.replies import BundlesAsked
+from guardops.tenants.choices import Scope
+from guardops.tenants.models import Tenant
+from policies.pull.fleet import read_applied
+
+from .conftest import bearer
 
 Gate = TestClient[Any]
 UNLISTED = {"/api/v1/docs.css", "/healthz"}
+PULLS = {("/api/v1/bundle", "GET"), ("/api/v1/bundles", "POST")}  # they tell their methods apart themselves
 
 
 def test_document_lists_every_route(gate: Gate) -> None:
@@ -24,8 +34,9 @@ def test_document_lists_every_route(gate: Gate) -> None:
         for path, method in routes
         if method not in {"HEAD", "OPTIONS"} and path not in UNLISTED
     }
-    assert listed == served
-    assert gate.get("/api/v1/openapi.json").json() == document()
+    assert listed == served | PULLS
+    assert {path for path, _ in PULLS} <= {route.path for route in make_app().routes}
+    assert gate.get("/api/v1/openapi.json").content == msgspec.json.encode(document())
 
 
 @pytest.mark.parametrize("kind", get_args(Event))
@@ -54,11 +65,31 @@ def test_document_is_openapi() -> None:
     schema = schemathesis.openapi.from_dict(document())
     assert {operation.ok().label for operation in schema.get_all_operations()} == {
         "POST /api/v1/events",
+        "GET /api/v1/bundle",
+        "POST /api/v1/bundles",
         "GET /api/v1/openapi.json",
         "GET /api/v1/docs",
         "GET /livez",
         "GET /readyz",
     }
+
+
+def test_example_of_a_bundle_is_one() -> None:
+    bundle = read_bundle(canonical(example()), tenant="acme")
+    assert set(example()) == set(Bundle.__struct_fields__)
+    sent = document()["paths"]["/api/v1/bundles"]["post"]["requestBody"]["content"]["application/json"]
+    asked = msgspec.convert(sent["example"], BundlesAsked)
+    assert asked.tenants["acme"].etag == bundle.etag
+    assert read_applied(asked.tenants["acme"].applied).revision == bundle.revision
+
+
+def test_document_names_the_headers_of_a_pull(gate: Gate, tenant: Tenant) -> None:
+    pull = document()["paths"]["/api/v1/bundle"]["get"]
+    answered = gate.get("/api/v1/bundle", headers=bearer(tenant, scopes=(Scope.BUNDLE_READ,))).headers
+    described = {name.lower() for name in pull["responses"]["200"]["headers"]}
+    always = {"content-type", "content-length", "date", "guardops-request-id"}
+    guarding = {"x-content-type-options", "content-security-policy", "referrer-policy"}
+    assert set(answered) - always - guarding == described
 
 
 def test_page_shows_every_problem_and_loads_its_own_style_only(gate: Gate) -> None:
