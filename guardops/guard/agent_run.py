@@ -38,7 +38,6 @@ from guardops.guard.events import (
     Envelope,
     GuardInfo,
     Outcome,
-    PolicyInForce,
     RunEnded,
     RunHeartbeat,
     RunStarted,
@@ -324,7 +323,7 @@ class AgentRun(RunGuard):
             prompt_version=who.prompt_version,
             envelope=self._edge.envelope,
             limits=self.policy.limits_in_force(),
-            policy=PolicyInForce(mode=self.policy.mode),
+            policy=self.in_force(),
             guard=self._info(),
         )
 

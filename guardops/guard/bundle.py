@@ -118,13 +118,22 @@ class StopOrder(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     def holds(self, now: datetime) -> bool:
         return self.expires_at is None or now < self.expires_at
 
-    def ends(self, *, job_type: str, root_task_id: str, run_id: str) -> bool:
-        """Say whether the order is about this run."""
-        return self.scope is StopScope.TENANT or self.name == {
-            StopScope.JOB_TYPE: job_type,
-            StopScope.TASK: root_task_id,
-            StopScope.RUN: run_id,
-        }.get(self.scope)
+    def ends(self, *, job_type: str, root_task_id: str, run_id: str, external_id: str = "") -> bool:
+        """Say whether the order is about this run, which a run's order may also name by its foreign id."""
+        match self.scope:
+            case StopScope.TENANT:
+                return True
+            case StopScope.JOB_TYPE:
+                return self.name == job_type
+            case StopScope.TASK:
+                return self.name == root_task_id
+            case StopScope.RUN:
+                return self.name in (run_id, external_id)
+
+    @property
+    def ends_the_root(self) -> bool:
+        """Whether the whole task is over, and not only the runs that the order names."""
+        return self.scope in (StopScope.TENANT, StopScope.TASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +274,14 @@ def read_rules(
         policy = replace(policy, tools=MappingProxyType({**policy.tools, **outside}))
     if blocked:
         policy = replace(policy, blocked=policy.blocked.joined(blocked))
+    version = document.get("version", 0)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise PolicyError("version", "must be a whole number")
     try:
         on_stale = OnStale(document.get("on_stale", OnStale.KEEP))
     except ValueError:
         raise PolicyError("on_stale", f"must be one of {', '.join(OnStale)}") from None
-    return JobRules(policy, document.get("version", 0), on_stale, _review(document.get("review", {})))
+    return JobRules(policy, version, on_stale, _review(document.get("review", {})))
 
 
 def check_rules(

@@ -51,6 +51,8 @@ def _forbidden(run: RunState, call: Call) -> Trip | None:
         block = sources.blocked_by(blocked, call.tool, call.visit.hosts, run.sources, now)
         if block is not None:
             return Trip(Reason.BLOCKED_SOURCE, detail=block.name)
+    if run.quarantine is not None and (name := run.quarantine.found(call.visit.domains)):
+        return Trip(Reason.BLOCKED_SOURCE, detail=name, gently=True)
     return None
 
 

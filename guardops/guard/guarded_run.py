@@ -18,8 +18,9 @@ from guardops.guard.answers import CONTINUE, Check, Verdict
 from guardops.guard.bundle import SigningKey
 from guardops.guard.dispatch import release
 from guardops.guard.envelope import Refusal, child_envelope, sign
-from guardops.guard.events import Answer, Envelope, Outcome, RunEnded
+from guardops.guard.events import Answer, Envelope, Outcome, PolicyInForce, RunEnded
 from guardops.guard.fingerprint import fingerprint
+from guardops.guard.following import Following
 from guardops.guard.keeping import Keeper
 from guardops.guard.ladder import Ladder
 from guardops.guard.ledger import Row
@@ -27,6 +28,7 @@ from guardops.guard.observation import Report, observe
 from guardops.guard.policy import Policy, micro_usd
 from guardops.guard.pressure import pressure_on
 from guardops.guard.proposals import Proposals
+from guardops.guard.quarantine import Quarantine
 from guardops.guard.reasons import Reason
 from guardops.guard.responder import Responder
 from guardops.guard.sqlite_root import Kept, SqliteRoot
@@ -54,6 +56,8 @@ class RunGuard:
         deadline: float | None,
         *,
         resumed: bool,
+        following: Following | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
         self.who = who
         self.policy = policy
@@ -71,6 +75,8 @@ class RunGuard:
             self.ladder = Ladder(policy, root, run_id)
             self._responder = Responder(self.state, self.counts, self.ladder)
             self._proposals = Proposals(self.state, self.counts, self._responder, self._recent, self._keeper)
+            self.state.quarantine = quarantine
+            self._following = following
             self._admit(root, resumed=resumed)
 
     def _admit(self, root: RootState, *, resumed: bool) -> None:
@@ -84,6 +90,27 @@ class RunGuard:
             root.resume(run_id)
         if self._keeper is not None:
             self._keeper.take_up(self.state, self.ladder, resumed=resumed, stopped=stopped)
+        if self._following is not None and (reason := self._following.objection) is not None:
+            self.ladder.stand_aside(self.counts.tool_calls, reason)
+            root.stop_run(run_id)
+
+    def _catch_up(self, at: float) -> None:
+        """Take over what has been published since the last step, as far as a running run does.
+
+        A fault in it is noted once: the policy in force stays until the next bundle.
+        """
+        following = self._following
+        assert following is not None
+        try:
+            policy, order = following.news(self.policy, at)
+            if policy is not self.policy:
+                self.policy = policy
+                self.state.hold_to(policy)
+                self.ladder.hold_to(policy)
+            if order is not None:
+                self._responder.obey(order)
+        except Exception as fault:
+            self.counts.note_fault(fault)
 
     # -- before a tool call ------------------------------------------------------------------------------
 
@@ -106,6 +133,9 @@ class RunGuard:
         spec = self.policy.tool(tool)
         with self._answer_to_write if spec.writes else self._answer:
             moment = self.state.last_at = self._clock() if at is None else at
+            if self._following is not None and self._following.has_news(moment):
+                self._catch_up(moment)
+                spec = self.policy.tool(tool)
             self.counts.proposed()
             stopped = self._responder.after_stop(batch)
             if stopped is not None:
@@ -136,6 +166,8 @@ class RunGuard:
         """
         with self._answer:
             moment = self.state.last_at = self._clock() if at is None else at
+            if self._following is not None and self._following.has_news(moment):
+                self._catch_up(moment)
             if self.state.in_flight.get(ticket.number) is not ticket:
                 raise TicketError(f"call {ticket.number} is not in flight")
             del self.state.in_flight[ticket.number]
@@ -177,6 +209,8 @@ class RunGuard:
         amount = micro_usd(cost)
         with self._answer:
             moment = self.state.last_at = self._clock() if at is None else at
+            if self._following is not None and self._following.has_news(moment):
+                self._catch_up(moment)
             if (stopped := self._responder.before_turn()) is not None:
                 return stopped
             if trip := turns.reserve(self.state, tokens, amount, moment):
@@ -205,6 +239,8 @@ class RunGuard:
         amount, tokens = micro_usd(cost), (tokens_in, tokens_out, tokens_cached)
         with self._answer:
             moment = self.state.last_at = self._clock() if at is None else at
+            if self._following is not None and self._following.has_news(moment):
+                self._catch_up(moment)
             turns.settle(self.state, self.counts, tokens, amount, usage_known=usage_known)
             if (stopped := self._responder.after_turn()) is not None:
                 return stopped
@@ -227,16 +263,20 @@ class RunGuard:
         *,
         ticket: Ticket | None = None,
         key: SigningKey | None = None,
-        policy_revision: int = 0,
+        policy_revision: int | None = None,
     ) -> Envelope | Refusal:
         """Return what to send along with work that another process will do, charged to the root.
 
         ``package`` is that work, as JSON. The ``ticket`` is the call's that hands it over, where the tool is
-        declared as one that delegates or spawns. With the tenant's ``key`` the envelope is signed.
+        declared as one that delegates or spawns. With the tenant's ``key`` the envelope is signed; key and
+        revision are by default those of the published policy.
         """
+        if self._following is not None:
+            key = key or self._following.signing
+            policy_revision = self._following.revision if policy_revision is None else policy_revision
         with self._answer:
             made = child_envelope(
-                self.state, self.who, package, ticket=ticket, policy_revision=policy_revision
+                self.state, self.who, package, ticket=ticket, policy_revision=policy_revision or 0
             )
         return sign(made, key) if key is not None and isinstance(made, Envelope) else made
 
@@ -310,13 +350,19 @@ class RunGuard:
                 if ticket.spec.writes:
                     self.state.root.end_write(ticket.row.fingerprint)
                     self._mark_uncertain(ticket.row)
+            ended_at, in_force = self._wall(moment), self.in_force()
             record = summary.Record(
-                self.who, self.state, self.ladder, self.counts, self._recent, self._wall(moment)
+                self.who, self.state, self.ladder, self.counts, self._recent, ended_at, in_force
             )
             event = summary.run_ended(record, outcome, answer, details)
             if self._keeper is not None:
                 self._keeper.end(stopped=self.ladder.stops)
             return event
+
+    def in_force(self) -> PolicyInForce:
+        """Return which policy the run is judged by, as its events say it."""
+        mode = self.policy.mode
+        return PolicyInForce(mode=mode) if self._following is None else self._following.in_force(mode)
 
     def _mark_uncertain(self, row: Row) -> None:
         row.uncertain = True

@@ -67,17 +67,20 @@ class Ladder:
         """Say whether the policy's mode acts upon a reason."""
         return self.mode is Mode.ENFORCE or always_enforced(reason)
 
-    def refuse(self, reason: Reason, step: int, refusals: int, *, again: bool) -> Action:
+    def refuse(
+        self, reason: Reason, step: int, refusals: int, *, again: bool, gently: bool = False
+    ) -> Action:
         """Answer a refused call, the run's ``refusals``-th, at ``step`` (1-based, of the proposed calls).
 
         A refusal costs nothing and is a warning in itself, and agents mostly get over it. After the one nudge
         a call is therefore just refused, until ``max_refusals`` ends the run, where it has failed or found
-        nothing, or where it is refused for repetition for the first time (``again`` is false).
+        nothing, or where it is refused for repetition for the first time (``again`` is false). ``gently``
+        it is never more than refused before that.
         """
-        if self.nudges(reason) and refusals >= self.max_refusals:
+        if (gently or self.nudges(reason)) and refusals >= self.max_refusals:
             return self.climb(Reason.REFUSAL_LIMIT, step)
         warned = reason is Reason.TOOL_NO_PROGRESS or (reason is Reason.REPEATED_CALL and not again)
-        if warned and self.root.nudged:
+        if gently or (warned and self.root.nudged):
             self._note(Action.REFUSE, reason.value, step)
             return Action.REFUSE
         return self.climb(reason, step)
@@ -111,6 +114,11 @@ class Ladder:
         if self.standing is not Action.HALT:
             self._stand(Action.ESCALATE, reason.value, step)
 
+    def obey(self, step: int, *, root: bool) -> None:
+        """Halt by a person's order, whatever the run stands for; with ``root`` all of its root."""
+        if self.standing is not Action.HALT:
+            self._stand(Action.HALT, Reason.OPERATOR_STOP.value, step, root=root)
+
     def stand_aside(self, step: int, reason: Reason) -> None:
         """Halt this run alone: its root, and a run of the same id elsewhere, go on."""
         self.standing, self.reason = Action.HALT, reason.value
@@ -121,13 +129,13 @@ class Ladder:
         """Whether the run stands where only a resume grant lets it start again."""
         return self.standing in (Action.HALT, Action.ESCALATE)
 
-    def _stand(self, action: Action, reason: str, step: int) -> None:
+    def _stand(self, action: Action, reason: str, step: int, *, root: bool = True) -> None:
         self.standing, self.reason = action, reason
         self._note(action, reason, step)
         if action is Action.FORCE_ANSWER:
             return
         self.root.stop_run(self.run_id)
-        if action is Action.HALT:
+        if action is Action.HALT and root:
             self.root.halt(reason)
 
     def _note(self, action: Action, reason: str, step: int) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from guardops.guard import ladder
 from guardops.guard.answers import CONTINUE, Check, Verdict
+from guardops.guard.bundle import StopOrder
 from guardops.guard.events import Action, SourceKind
 from guardops.guard.ladder import Ladder
 from guardops.guard.reasons import Reason, known
+from guardops.guard.rungs import ALWAYS_HALT
 from guardops.guard.state import BatchId, Call, RunState, Ticket, Trip
 from guardops.guard.summary import Counts
 
@@ -53,20 +55,23 @@ class Responder:
         """Refuse a call; None where the policy's mode only watches. ``text`` replaces the usual message."""
         reason, step = trip.reason, self._counts.tool_calls
         if not self.ladder.enforces(reason):
-            self.ladder.climb(reason, step)
+            if not trip.gently:
+                self.ladder.climb(reason, step)
             return None
         self._counts.refusals += 1
         leader, again = 0, False
         if call is not None:
             again = call.row.blocked
-            self._counts.note_refused(call, reason)
+            if not trip.gently:  # what is quarantined already must not be so for ever
+                self._counts.note_refused(call, reason)
             leader = call.row.in_flight if reason is Reason.DUPLICATE_IN_FLIGHT else 0
         if self._told(reason, batch, leader):
             action = Action.REFUSE
         else:
             self._batch = batch
             self._counts.refusals_told += 1
-            action = self.ladder.refuse(reason, step, self._counts.refusals_told, again=again)
+            told = self._counts.refusals_told
+            action = self.ladder.refuse(reason, step, told, again=again, gently=trip.gently)
             if action is Action.HALT:
                 self._quarantine()
             if action is self.ladder.standing:
@@ -108,6 +113,10 @@ class Responder:
         self.ladder.halt(self._counts.tool_calls, reason)
         self._quarantine()
 
+    def obey(self, order: StopOrder) -> None:
+        """Stop by a person's order: what it names, and no more."""
+        self.ladder.obey(self._counts.tool_calls, root=order.ends_the_root)
+
     def standing(self) -> Verdict:
         """Return where the run stands."""
         if self.ladder.standing is None:
@@ -120,7 +129,11 @@ class Responder:
 
     def _quarantine(self) -> None:
         proposed = self._counts.proposed_sources
-        self._run.root.quarantine(name for kind, name in proposed if kind is SourceKind.DOMAIN)
+        names = [name for kind, name in proposed if kind is SourceKind.DOMAIN]
+        self._run.root.quarantine(names)
+        # What people block or stop says nothing of these sources to other roots.
+        if names and self._run.quarantine is not None and known(self.ladder.reason) not in ALWAYS_HALT:
+            self._run.quarantine.add(names)
 
     def _climb(self, trip: Trip, tool: str) -> Verdict:
         action = self.ladder.climb(trip.reason, self._counts.tool_calls)

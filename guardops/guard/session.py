@@ -27,9 +27,11 @@ from guardops.guard.bundle import SigningKey
 from guardops.guard.calls import Stopped, ToolCall, ToolResult
 from guardops.guard.envelope import Refusal, name_of, receive, seconds_left, within
 from guardops.guard.events import Action, Envelope, GuardInfo, WorkRefused
+from guardops.guard.following import Following, Policies
 from guardops.guard.guarded_run import RunGuard, TicketError
 from guardops.guard.ids import uuid7
 from guardops.guard.policy import Policy
+from guardops.guard.quarantine import Quarantine
 from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.settings import Settings
 from guardops.guard.state import RunIdentity, Ticket
@@ -56,7 +58,11 @@ _log = logging.getLogger("guardops.guard")
 
 
 class Guard:
-    """The guard of one process: a policy, a store, a reporter, and the edge's clock, sleep and jitter."""
+    """The guard of one process: a policy, a store, a reporter, and the edge's clock, sleep and jitter.
+
+    ``policy`` is what the application declares of itself and its tools. Where there are ``policies``, a run
+    is held to what they publish for its job type, field by field; ``policy`` stands where they say nothing.
+    """
 
     def __init__(
         self,
@@ -66,6 +72,7 @@ class Guard:
         reporter: Reporter | None = None,
         tenant: str | None = None,
         signing: Sequence[SigningKey] = (),
+        policies: Policies | None = None,
         jitter: Callable[[], float] = random.random,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], None] = time.sleep,
@@ -77,6 +84,8 @@ class Guard:
         self.tenant = tenant
         self.signing = signing
         """The tenant's secrets: with them, only work that one of them signed is taken on."""
+        self.policies = policies
+        self._quarantines: dict[str | None, Quarantine] = {}
         self._jitter = jitter
         self._now = now
         self._sleep = sleep
@@ -93,13 +102,17 @@ class Guard:
     ) -> Self:
         """Return the guard that the environment describes.
 
-        It reports to ``GUARDOPS_URL`` with the key in ``GUARDOPS_KEY``, and keeps its state and what waits to
-        be sent in the folder ``GUARDOPS_STATE``. A key of several tenants needs a ``tenant``; ``pace`` says
+        It reports to ``GUARDOPS_URL`` with the key in ``GUARDOPS_KEY``, obeys the policies that are published
+        there, and keeps its state, what waits to be sent and the last good policies in the folder
+        ``GUARDOPS_STATE``. It waits for the gate's policies for at most three seconds; without an answer the
+        kept ones hold, else the built-in limits. A key of several tenants needs a ``tenant``; ``pace`` says
         how often things are sent. Raises :class:`guardops.guard.settings.SettingsError`, which names the
         variable that is missing or wrong.
         """
         settings = Settings.from_env(environ, tenant)
-        return cls(policy, store=settings.store(), reporter=settings.reporter(pace), tenant=tenant)
+        store, reporter, policies = settings.store(), settings.reporter(pace), settings.policies()
+        policies.begin()
+        return cls(policy, store=store, reporter=reporter, tenant=tenant, policies=policies)
 
     def run(
         self,
@@ -147,19 +160,36 @@ class Guard:
             tenant=tenant or self.tenant or "",
         )
         policy, tenant, clock = policy or self.policy, tenant or self.tenant, clock or _stopwatch()
+        following = Following(self.policies, policy, who, self._now) if self.policies is not None else None
+        policy = following.policy if following is not None else policy
         if envelope is not None:
             who, policy, deadline = self._take_on(envelope, who, policy, deadline, tenant)
-        edge = Edge(self.reporter, tenant, _instance(os.getpid()), envelope, self._sleep, self._asleep)
-        return AgentRun(who, policy, self.store, clock, self._jitter, deadline, resumed=resumed, edge=edge)
+        return AgentRun(
+            who,
+            policy,
+            self.store,
+            clock,
+            self._jitter,
+            deadline,
+            resumed=resumed,
+            following=following,
+            quarantine=self._quarantines.setdefault(tenant, Quarantine()),
+            edge=Edge(self.reporter, tenant, self.instance, envelope, self._sleep, self._asleep),
+        )
+
+    @property
+    def instance(self) -> str:
+        """The name of this process among the guards, another one in a forked child."""
+        return self.policies.guard if self.policies is not None else _instance(os.getpid())
 
     def _take_on(
         self, envelope: Envelope, who: RunIdentity, policy: Policy, deadline: float | None, tenant: str | None
     ) -> tuple[RunIdentity, Policy, float | None]:
         """Return a run's identity, policy and deadline under an envelope, or refuse the work."""
-        refusal = receive(envelope, agent=name_of(who), now=who.started_at, keys=self.signing)
+        refusal = receive(envelope, agent=name_of(who), now=who.started_at, keys=self._keys(who.tenant))
         if refusal is not None:
             if self.reporter is not None:
-                self.reporter.refused(_refused(refusal, envelope, who, tenant))
+                self.reporter.refused(_refused(refusal, envelope, who, tenant, self.instance))
             raise Stopped(Action.HALT, refusal.reason, f"The work was not taken on ({refusal.reason}).")
         who = msgspec.structs.replace(
             who,
@@ -171,11 +201,19 @@ class Guard:
         limits = [seconds for seconds in (left, deadline) if seconds is not None]
         return who, within(policy, envelope), min(limits, default=None)
 
+    def _keys(self, tenant: str) -> list[SigningKey]:
+        """Return the secrets that may have signed work of a tenant: the given ones, and its bundle's."""
+        bundle = self.policies.snapshot.bundle if self.policies is not None else None
+        published = bundle.signing if bundle is not None and tenant in ("", bundle.tenant) else ()
+        return [*self.signing, *published]
+
     def close(self, timeout: float | None = None) -> bool:
         """Send what waits, for at most ``timeout`` seconds (5), and say whether everything was sent.
 
         Called by itself when the process ends. What was not sent is, by the next process that starts.
         """
+        if self.policies is not None:
+            self.policies.close()
         return self.reporter is None or self.reporter.close(timeout)
 
     def __enter__(self) -> Self:
@@ -187,7 +225,9 @@ class Guard:
         self.close()
 
 
-def _refused(refusal: Refusal, envelope: Envelope, who: RunIdentity, tenant: str | None) -> WorkRefused:
+def _refused(
+    refusal: Refusal, envelope: Envelope, who: RunIdentity, tenant: str | None, instance: str
+) -> WorkRefused:
     return WorkRefused(
         reason=refusal.reason.value,
         refusal_id=uuid7(int(who.started_at.timestamp() * 1_000), secrets.randbits(74)),
@@ -197,7 +237,7 @@ def _refused(refusal: Refusal, envelope: Envelope, who: RunIdentity, tenant: str
         agent=who.agent,
         envelope=envelope,
         detail={"why": refusal.detail} if refusal.detail else None,
-        guard=GuardInfo(version=VERSION, instance=_instance(os.getpid())),
+        guard=GuardInfo(version=VERSION, instance=instance),
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from guardops.guard.client import PolicyClient
 from guardops.guard.delivery import Delivery
 from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.spool import Spool, make_private
@@ -71,6 +72,10 @@ class Settings:
         """Return a reporter with a spool of its own for this gate and tenant."""
         spool = Spool(self.state / "spool" / self.destination)
         return Reporter(spool, Delivery(self.url, self.key), pace=pace)
+
+    def policies(self) -> PolicyClient:
+        """Return a client for this gate and tenant, which keeps the last good bundle in the folder."""
+        return PolicyClient(self.url, self.key, tenant=self.tenant or "", folder=self.state)
 
     @property
     def destination(self) -> str:

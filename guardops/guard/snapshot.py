@@ -46,11 +46,14 @@ class Snapshot:
         """Say whether a new run may start: not where the policy wants a fresh bundle and there is none."""
         return rules.on_stale is not OnStale.REFUSE or not self.is_stale(now)
 
-    def order_for(self, *, job_type: str, root_task_id: str, run_id: str, now: datetime) -> StopOrder | None:
+    def order_for(
+        self, *, job_type: str, root_task_id: str, run_id: str, external_id: str = "", now: datetime
+    ) -> StopOrder | None:
         """Return the order that ends this run, if there is one."""
         for order in self.bundle.stops if self.bundle else ():
-            ends = order.ends(job_type=job_type, root_task_id=root_task_id, run_id=run_id)
-            if ends and order.holds(now):
+            if order.holds(now) and order.ends(
+                job_type=job_type, root_task_id=root_task_id, run_id=run_id, external_id=external_id
+            ):
                 return order
         return None
 

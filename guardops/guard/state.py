@@ -14,6 +14,7 @@ from guardops.guard.events import ChainLink
 from guardops.guard.fingerprint import Fingerprint
 from guardops.guard.ledger import Ledger, Row
 from guardops.guard.policy import Limits, Policy, ToolSpec
+from guardops.guard.quarantine import Quarantine
 from guardops.guard.reasons import Reason
 from guardops.guard.sources import SourceBook, Visit
 from guardops.guard.stall import ErrorStreak, StallCounter
@@ -51,6 +52,8 @@ class Trip(Struct, frozen=True):
     reason: Reason
     detail: str = ""
     count: int = 0
+    gently: bool = False
+    """Whether the call is refused and the run goes on, whatever the ladder says of the reason."""
 
 
 class Wait(Struct, frozen=True):
@@ -138,6 +141,7 @@ class RunState:
         "novelty",
         "open_turns",
         "policy",
+        "quarantine",
         "root",
         "run_id",
         "sources",
@@ -159,6 +163,8 @@ class RunState:
         self.root = root
         self.budgets = budgets
         self.deadline = deadline
+        self.quarantine: Quarantine | None = None
+        """What stopped runs of other roots have quarantined in this process."""
         self.hops = limits.hops
         self.ledger = Ledger()
         self.sources = SourceBook()

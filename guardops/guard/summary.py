@@ -166,6 +166,7 @@ class Record:
     counts: Counts
     recent: deque[RecentStep]
     ended_at: datetime
+    in_force: PolicyInForce
 
 
 def run_ended(
@@ -209,7 +210,7 @@ def run_ended(
         interventions=ladder.interventions[:MAX_INTERVENTIONS],
         last_steps=[_wire_step(step, who.started_at) for step in record.recent],
         limits=state.policy.limits_in_force(),
-        policy=PolicyInForce(mode=state.policy.mode),
+        policy=record.in_force,
         lineage=_lineage(who, state),
         truncated=_truncated(record),
         guard=GuardInfo(version=VERSION),
