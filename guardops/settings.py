@@ -132,6 +132,9 @@ EMAIL_USE_TLS, EMAIL_USE_SSL = _MAIL.starttls, _MAIL.implicit_tls
 EMAIL_TIMEOUT = 5  # seconds for each word of the server: a page may be waiting
 DEFAULT_FROM_EMAIL = env.mail_address("GUARDOPS_EMAIL_FROM", "GuardOps <guardops@localhost>")
 
+# A policy's form has 22 fields for each of its tools, 150 at most.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 4_000
+
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_TZ = True

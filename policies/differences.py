@@ -10,9 +10,9 @@ from typing import Any
 from guardops.guard.bundle import OnStale, OnTimeout, merge
 from guardops.guard.events import Mode
 from guardops.guard.policy import SideEffect
-from guardops.guard.rungs import RUNGS
 
 from .compose import Above
+from .effects import tightens
 from .limits import BUILT_IN, LIMITS
 
 Path = tuple[str, ...]
@@ -224,37 +224,21 @@ def differences(
 ) -> list[Difference]:
     """Return in which fields two documents of one place differ, in the order of the editor."""
     old, new = paths_of(before), paths_of(after)
-    changed = [path for path in {**old, **new} if _own(old, path) != _own(new, path)]
-    return [_difference(path, old, new, inherited) for path in sorted(changed, key=_order)]
+    holding = [merge(inherited.document, document) for document in (before, after)]
+
+    def value(paths: Mapping[Path, Any], path: Path) -> Value:
+        return Value(said(path, paths[path])) if path in paths else inherited.value(path)
+
+    return [
+        Difference(path, value(old, path), value(new, path), tightens(path, *holding))
+        for path in sorted({**old, **new}, key=_order)
+        if _own(old, path) != _own(new, path)
+    ]
 
 
 def _own(paths: Mapping[Path, Any], path: Path) -> tuple[Any, ...]:
     """Return the value in a tuple, so that true is not 1 and what is absent is not null."""
     return (isinstance(paths[path], bool), paths[path]) if path in paths else ()
-
-
-def _difference(
-    path: Path, old: Mapping[Path, Any], new: Mapping[Path, Any], inherited: Inheritance
-) -> Difference:
-    def value(paths: Mapping[Path, Any]) -> Value:
-        return Value(said(path, paths[path])) if path in paths else inherited.value(path)
-
-    return Difference(path, value(old), value(new), _tightens(path, old, new, inherited))
-
-
-def _tightens(
-    path: Path, old: Mapping[Path, Any], new: Mapping[Path, Any], inherited: Inheritance
-) -> bool | None:
-    before, after = (paths[path] if path in paths else inherited.raw(path) for paths in (old, new))
-    if path[0] == "limits" and path[-1] not in ("window", "backoff"):
-        less = float(after) < float(before)
-        return not less if path[-1] == "cycle_reps" else less
-    ranks = {"mode": list(MODES), "ladder": [rung.value for rung in reversed(RUNGS)]}.get(path[0], [])
-    if before in ranks and after in ranks:
-        return ranks.index(after) < ranks.index(before)
-    if path[-1] in ("allow_list", "forbidden", "approval"):
-        return bool(after)
-    return None
 
 
 _SECTIONS = ("mode", "limits", "ladder", "tools", "allow_list", "partial_ok", "on_stale", "review")

@@ -51,9 +51,7 @@ class NumberField(forms.CharField):
         if not text:
             return None
         if not _NUMBER.fullmatch(text):
-            raise forms.ValidationError(
-                "Write a number. No limit is ever absent or unlimited; empty inherits it.", code="no_number"
-            )
+            raise forms.ValidationError("Write a number; empty inherits.", code="no_number")
         if self.money:
             return text
         number = Decimal(text)

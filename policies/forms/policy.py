@@ -117,7 +117,7 @@ class PolicyForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        if self.tools.is_valid() and not self.errors:
+        if self.tools.is_valid():
             self._check()
         return cleaned
 
@@ -127,10 +127,10 @@ class PolicyForm(forms.Form):
     def document(self) -> dict[str, Any]:
         """Return the document that was written: what is empty is not in it."""
         cleaned = self.cleaned_data
-        document = {name: cleaned[name] for name in _PLAIN if cleaned[name] is not None}
+        document = {name: cleaned[name] for name in _PLAIN if cleaned.get(name) is not None}
         parts = {
             "ladder": ladder_document(cleaned),
-            "limits": {name: cleaned[name] for name in LIMITS if cleaned[name] is not None},
+            "limits": {name: cleaned[name] for name in LIMITS if cleaned.get(name) is not None},
             "tools": self.tools.document(),
             "review": self._review(),
         }
@@ -139,7 +139,7 @@ class PolicyForm(forms.Form):
     def _review(self) -> dict[str, Any]:
         review: dict[str, Any] = {}
         for name, (_, *keys) in _REVIEW.items():
-            if (value := self.cleaned_data[name]) is not None:
+            if (value := self.cleaned_data.get(name)) is not None:
                 part = review.setdefault(keys[0], {}) if len(keys) == 2 else review
                 part[keys[-1]] = value
         return review

@@ -125,8 +125,14 @@ class ToolForm(forms.Form):
         return [self[name] for name in names]
 
 
-class _ToolForms(forms.BaseFormSet):  # type: ignore[type-arg]
-    """All tools of a policy. A name stands once."""
+class ToolForms(forms.BaseFormSet):  # type: ignore[type-arg]
+    """All tools of a policy, with rows to spare. A name stands once."""
+
+    form = ToolForm
+    renderer = None
+    extra, min_num, max_num, absolute_max = SPARE_ROWS, 0, MAX_TOOLS, MAX_TOOLS + SPARE_ROWS
+    can_order, can_delete, can_delete_extra = False, True, True
+    validate_min, validate_max = False, True
 
     def clean(self) -> None:
         names = set()
@@ -149,23 +155,13 @@ class _ToolForms(forms.BaseFormSet):  # type: ignore[type-arg]
         return next((form for form in self.forms if form.cleaned_data.get("name") == tool), None)
 
 
-ToolForms = forms.formset_factory(
-    ToolForm,
-    formset=_ToolForms,
-    extra=SPARE_ROWS,
-    max_num=MAX_TOOLS,
-    absolute_max=MAX_TOOLS + SPARE_ROWS,
-    validate_max=True,
-    can_delete=True,
-)
-
-
-def tool_forms(data: QueryDict | None, tools: Mapping[str, Mapping[str, Any]]) -> _ToolForms:
+def tool_forms(data: QueryDict | None, tools: Mapping[str, Mapping[str, Any]]) -> ToolForms:
     """Return the forms of these tools, or of what was sent."""
     return ToolForms(
         data,
         prefix=PREFIX,
-        initial=[_initial(tool, spec) for tool, spec in sorted(tools.items())],
+        # What was sent stands by itself: beside tools saved meanwhile it could pass for untouched.
+        initial=None if data else [_initial(tool, spec) for tool, spec in sorted(tools.items())],
         error_messages={"missing_management_form": "The list of tools was cut off; open the policy again."},
     )
 

@@ -21,7 +21,6 @@ from policies.drafts import Draft, clashes, document_of, open_draft, reach_of, v
 from policies.errors import BundleTooLarge, InvalidPolicy, PolicyChanged
 from policies.forms.policy import PolicyForm, limits_alone
 from policies.forms.tools import with_more_rows
-from policies.limits import LIMITS
 from policies.presets import PRESETS, preset_named
 from policies.publish.policies import save_policy
 
@@ -128,9 +127,16 @@ def _review(request: AuthenticatedRequest, draft: Draft, form: PolicyForm) -> Ht
         "reach": reach_of(draft.place, [change.path for change in changes]),
         "next": draft.number + 1,
         "kept": _kept(request.POST),
-        "limits": [(name, form.cleaned_data[name]) for name in LIMITS if form.cleaned_data[name] is not None],
+        "replayed": place_query(draft.place, **_replayed(form)),
     }
     return render(request, "policies/review.html", context)
+
+
+def _replayed(form: PolicyForm) -> dict[str, Any]:
+    """Return what past runs are replayed against; an empty limit says that all were left empty."""
+    document = form.document()
+    mode = {"mode": document["mode"]} if "mode" in document else {}
+    return document.get("limits", {"max_steps": ""}) | mode
 
 
 def _kept(sent: QueryDict) -> list[tuple[str, str]]:
