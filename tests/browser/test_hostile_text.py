@@ -11,53 +11,100 @@ from django.urls import reverse
 from litestar.testing import TestClient
 
 from guardops.gate.app import make_app
-from guardops.guard.events import RunEnded
+from guardops.guard.events import RunEnded, RunHeartbeat, RunStarted, WorkRefused
+from guardops.shown import visible_text
 from guardops.tenants import keys
+from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
-from runs.models import Run
+from policies.models import Change, JobPolicy
+from runs.models import LiveRun, Run
 from tests.browser.conftest import Desks
 from tests.browser.watch import Watch
-from tests.factories import make_key, make_run_id
+from tests.factories import make_key, make_member, make_run_id
 from tests.hostile.events import hostile_event
 from tests.hostile.payloads import PAYLOADS, endless
+from tests.hostile.rows import FILLED, SAFE, insert_hostile_rows, text_fields
 
 
 @pytest.fixture
 def posted(tenant: Tenant) -> list[Run]:
-    """Sixty runs through the real gate, their texts shifted by one payload each."""
+    """Sixty of each event through the real gate, their texts shifted by one payload each."""
     keys.forget()
     _, plain = make_key(tenant, now=datetime.now(UTC))
-    now = datetime.now(UTC) - timedelta(minutes=1)
-    events = [hostile_run(shift, now - timedelta(seconds=shift)) for shift in range(len(PAYLOADS))]
+    events = [event for shift in range(len(PAYLOADS)) for event in hostile_events(shift)]
     with TestClient(make_app()) as gate:
         reply = gate.post("/api/v1/events", json=events, headers={"Authorization": f"Bearer {plain}"})
-    assert reply.json()["accepted"] == len(PAYLOADS), reply.text
+    assert reply.json()["accepted"] == len(events), reply.text
     return list(Run.objects.for_tenants([tenant.pk]).order_by("-ended_at"))
 
 
-def hostile_run(shift: int, ended_at: datetime) -> dict[str, Any]:
-    started_at = ended_at - timedelta(seconds=30)
-    event = hostile_event(
-        RunEnded,
-        endless(shift),
-        run_id=str(make_run_id(started_at)),
-        outcome="halted",
-        started_at=started_at.isoformat(),
-        ended_at=ended_at.isoformat(),
-    )
-    del event["external_id"], event["tenant"]
-    return event
+def hostile_events(shift: int) -> list[dict[str, Any]]:
+    """Return a run that ended, delegated work of its task that was refused, and a run that lives."""
+    now = datetime.now(UTC) - timedelta(seconds=60 + shift)
+    started = now - timedelta(seconds=30)
+    ended = hostile_event(RunEnded, endless(shift), run_id=str(make_run_id(started)), outcome="halted")
+    ended |= {"started_at": started.isoformat(), "ended_at": now.isoformat()}
+    refused = hostile_event(WorkRefused, endless(shift + 3))
+    refused["envelope"]["root_task_id"] = ended["root_task_id"]
+    live = str(make_run_id(started))
+    begun = hostile_event(RunStarted, endless(shift + 5), run_id=live, started_at=started.isoformat())
+    beat = hostile_event(RunHeartbeat, endless(shift + 7), run_id=live, seq=1)
+    events = [ended, refused, begun, beat]
+    for event in events:
+        event.pop("external_id", None)
+        event.pop("tenant", None)
+    return events
 
 
 def test_runs_of_attackers_are_only_text(desk: Desks, posted: list[Run], person: User) -> None:
     watch = Watch(desk(person))
-    for path in ("/", "/?halts=table&steps=table", "/runs/?size=200", "/runs/?size=200&sort=cost"):
+    live = LiveRun.objects.values_list("run_id", flat=True)[:12]
+    lists = ["/", "/?halts=table&steps=table", "/runs/?size=200", "/runs/?size=200&sort=cost", "/runs/live/"]
+    for path in lists:
         watch.open(path)
-    for run in posted:
-        watch.open(reverse("runs:detail", args=[run.run_id]))
+    for run_id in [*(run.run_id for run in posted), *live]:
+        watch.open(reverse("runs:detail", args=[run_id]))
 
+    assert watch.refused == []
     assert watch.faults == {}
     assert watch.unread(PAYLOADS) == []
+
+
+def test_things_of_attackers_are_only_text(desk: Desks, posted: list[Run], tenant: Tenant) -> None:
+    person = make_member(tenant.organisation, Role.ADMIN)
+    insert_hostile_rows(tenant, person, posted)
+    watch = Watch(desk(person))
+    pages = [
+        *("/settings/account/", "/settings/organisations/", "/settings/members/", "/settings/keys/"),
+        *("/settings/audit/", "/settings/keys/new/", "/settings/members/invite/", "/settings/storage/"),
+        *("/views/runs/", "/connect/", "/stops/", "/stops/new/", "/guards/", "/policies/", "/runs/"),
+        *(
+            "/blocklist/",
+            "/blocklist/?tab=removed",
+            "/blocklist/?tab=proposed",
+            "/settings/organisations/acme/",
+        ),
+        *(f"/changes/{change.pk}/" for change in Change.objects.all()[:6]),
+        *(f"/policies/versions/?{place_of(policy)}" for policy in JobPolicy.objects.all()[:6]),
+        *(f"/policies/edit/?{place_of(policy)}" for policy in JobPolicy.objects.all()[:6]),
+        *(reverse("runs:detail", args=[run.run_id]) for run in posted[:6]),
+        *(reverse("runs:review", args=[run.run_id]) for run in posted[:3]),
+    ]
+    for path in pages:
+        watch.open(path)
+
+    assert watch.refused == []
+    assert watch.faults == {}
+    assert watch.unread(PAYLOADS) == []
+
+
+def place_of(policy: JobPolicy) -> str:
+    return urlencode({"tenant": "acme", "job": visible_text(policy.job_type)})
+
+
+def test_every_text_of_ours_is_filled_or_can_hold_no_attack() -> None:
+    filled = {f"{model.__name__}.{field}" for model, fields in FILLED.items() for field in fields}
+    assert set(text_fields()) == filled | SAFE
 
 
 def test_addresses_of_attackers_are_only_text(desk: Desks, posted: list[Run], person: User) -> None:
@@ -65,7 +112,7 @@ def test_addresses_of_attackers_are_only_text(desk: Desks, posted: list[Run], pe
     for payload in PAYLOADS:
         query = urlencode({"job": payload, "q": payload, "sort": payload})
         watch.open(f"/runs/?{query}")
-    for payload in PAYLOADS[::6]:
+    for payload in PAYLOADS[::12]:
         watch.open(f"/?{urlencode({'job': payload, 'release': payload, 'range': payload})}")
         watch.open(f"/login/?{urlencode({'next': payload})}")
 

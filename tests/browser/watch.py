@@ -15,16 +15,18 @@ window.broken = [];
 document.addEventListener('securitypolicyviolation',
     event => window.broken.push(`policy: ${event.violatedDirective} ${event.blockedURI}`));
 """
+STATUS = "performance.getEntriesByType('navigation')[0].responseStatus"
 FOREIGN = Path(__file__).with_name("foreign.js").read_text(encoding="utf-8")
 
 
 class Watch:
-    """Opens pages of one desk; keeps what is wrong by page, and all that a person read on them."""
+    """Opens pages of one desk; keeps what is wrong by page, which were refused, and all that was read."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.faults: dict[str, list[str]] = {}
         self.text = ""
+        self.refused: list[str] = []
         self._outside: list[str] = []
         desk.context.add_init_script(LISTEN)
         desk.context.route(lambda url: not url.startswith(desk.base_url), self._refuse)
@@ -36,7 +38,8 @@ class Watch:
     def open(self, path: str) -> None:
         self.desk.complaints.clear()
         self._outside.clear()
-        self.desk.open(path)
+        if self.desk.open(path).evaluate(STATUS) >= 400:
+            self.refused.append(path)
         self.look(path)
 
     def look(self, name: str) -> None:

@@ -1,0 +1,109 @@
+"""Rows of people and policies whose every text is a payload, found by walking the models.
+
+A text field that is neither filled here nor named as unable to hold what somebody else wrote fails a test, so
+that a new one is thought of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+from django.apps import apps
+from django.db import models
+
+from guardops.tenants.actors import SYSTEM
+from guardops.tenants.models import Invitation, Organisation, SavedView, Tenant, User
+from policies.choices import StopScope
+from policies.models import BlockedSource, Change, GuardInstance, JobPolicy, PolicyVersion, Stop
+from policies.publish.policies import Place, save_policy
+from policies.publish.sources import Reach, Wanted, block_sources
+from policies.publish.stops import issue_stop
+from policies.publish.writing import publishing
+from policies.pull.fleet import Sign, write_signs
+from runs.choices import StopVerdict
+from runs.models import Run, StopReview
+from runs.review.stops import review_stop
+from tests.factories import NOW, make_invitation, make_key, make_member
+from tests.hostile.payloads import PAYLOADS, endless
+
+SAFE = {
+    # Made by us, or held to a pattern by the database.
+    *("User.password", "User.username", "Organisation.slug", "Organisation.time_zone", "Tenant.slug"),
+    *("ApiKey.prefix", "SavedView.page", "SavedView.query", "BundleRevision.epoch"),
+    *("BundleRevision.content_hash", "SigningSecret.kid", "SigningSecret.secret", "Epoch.name"),
+    *("GuardInstance.applied_epoch", "GuardInstance.applied_hash", "BlockedSource.name"),
+    "PolicyVersion.document",
+    # Counts of runs, whose names the pages show from the runs; ids that nobody is shown.
+    *("ExternalRun.external_id", "TaskCompletion.root_task_id", "RunSource.kind", "RunSource.name"),
+    *("Rollup.job_type", "Rollup.release", "Histogram.job_type", "Histogram.release"),
+    *("Histogram.step_unit", "SourceDay.kind", "SourceDay.name", "RetentionRun.progress"),
+}
+POSTED = {"Run", "LiveRun", "RefusedWork"}
+"""Models that hostile events fill."""
+FILLED: dict[type[models.Model], list[str]] = {
+    User: ["first_name", "last_name", "email"],
+    Organisation: ["name"],
+    Tenant: ["name"],
+    apps.get_model("tenants", "ApiKey"): ["name"],
+    Invitation: ["invitee"],
+    SavedView: ["name"],
+    Change: ["summary", "failure"],
+    GuardInstance: ["version", "source", "reject_code"],
+    JobPolicy: ["job_type"],
+    PolicyVersion: ["note"],
+    BlockedSource: ["reason", "evidence", "note"],
+    Stop: ["name", "reason"],
+    StopReview: ["detector", "note"],
+    apps.get_model("runs", "RetentionRun"): ["error"],
+}
+
+
+def text_fields() -> Iterator[str]:
+    """Yield every text that a model of ours keeps, but for choices and audit rows."""
+    for app in ("tenants", "policies", "runs"):
+        for model in apps.get_app_config(app).get_models():
+            if hasattr(model, "pgh_tracked_model") or model.__name__ in POSTED:
+                continue
+            for field in model._meta.concrete_fields:
+                texts = isinstance(field, models.CharField | models.TextField | models.JSONField)
+                if texts and not field.choices:
+                    yield f"{model.__name__}.{field.name}"
+
+
+def insert_hostile_rows(tenant: Tenant, person: User, runs: list[Run]) -> None:
+    """Make sixty of each thing, or as many as one may have, and put the payloads into their texts."""
+    organisation = tenant.organisation
+    for number, _ in enumerate(PAYLOADS):
+        make_key(tenant, name="x")
+        make_member(tenant)
+        make_invitation(tenant, by=person, invitee=f"guest-{number}")
+        issue_stop(tenant, StopScope.RUN, f"run-{number}", reason="x", actor=person, now=NOW)
+        place = Place(organisation, tenant, f"job-{number}")
+        save_policy(place, {"limits": {"max_steps": 9}}, seen=0, actor=person, now=NOW, note="x")
+        SavedView.objects.create(owner=person, page="runs", name=f"view-{number}", query="")
+        write_signs({(tenant.pk, str(uuid4())): Sign(NOW, "", "", "")})
+    wanted = [Wanted(f"name-{number}.example", reason="x") for number, _ in enumerate(PAYLOADS)]
+    block_sources(Reach(organisation, tenant), wanted, actor=person, now=NOW)
+    for run in runs:
+        review_stop(
+            run, verdict=StopVerdict.FALSE_STOP, detector="x", note="", actor=person, now=NOW, seen=None
+        )
+    with publishing(SYSTEM):
+        for shift, (model, fields) in enumerate(FILLED.items()):
+            _fill(model, fields, shift)
+
+
+def _fill(model: type[models.Model], fields: list[str], shift: int) -> None:
+    rows: list[Any] = list(model._default_manager.order_by("pk"))
+    for number, name in enumerate(fields):
+        most = getattr(model._meta.get_field(name), "max_length", None) or _SHORTEST.get(name, 250)
+        for row, payload in zip(rows, endless(shift * 7 + number * 13), strict=False):
+            setattr(row, name, payload[:most])
+    for row in rows:
+        row.save(update_fields=fields)
+
+
+_SHORTEST = {"detector": 64, "job_type": 128, "name": 128}
+"""Bounds that the database holds by a check, not by the field."""
