@@ -59,6 +59,18 @@
   });
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
 
+  // A suggested value goes into its field, so that nothing else that was written is lost.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-fill]");
+    const field = link && document.getElementById("policy")?.elements[link.dataset.fill];
+    if (!field) return;
+    event.preventDefault();
+    field.value = link.dataset.value;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+    field.focus();
+  });
+
   // A filter that is not set stays out of the address, also where the form is sent as a whole.
   document.addEventListener("formdata", (event) => {
     if (!event.target.matches("form.filters")) return;

@@ -270,9 +270,12 @@ ROUTES: dict[str, Page] = {
     "runs:connect-status": Page(see=EVERYBODY - {"nobody"}, hidden_from=STRANGERS),
     "runs:detail": Thing(arguments=a_run, see=VIEWERS),
     "runs:live": Page(arguments=a_live_run, see=EVERYBODY),
+    "runs:advisor": Page(see=VIEWERS, hidden_from=STRANGERS),
+    "runs:policy-replay": Page(see=VIEWERS, hidden_from=STRANGERS),
     "runs:review": Thing(arguments=a_stop, see=REVIEWERS, act=REVIEWERS, form=stop_review),
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
+    "runs:job-types": Page(see=EVERYBODY, shows=False),
     "runs:live-count": Page(arguments=a_live_run, see=VIEWERS, hidden_from=STRANGERS),
     "runs:sources-used": Page(
         arguments=a_proposal, see=EVERYBODY - {"nobody"}, hidden_from=STRANGERS, shows=False
