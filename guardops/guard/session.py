@@ -159,14 +159,28 @@ class Guard:
             prompt_version=_label(prompt_version),
             tenant=tenant or self.tenant or "",
         )
-        policy, tenant, clock = policy or self.policy, tenant or self.tenant, clock or _stopwatch()
+        if envelope is not None:
+            who, deadline = self._take_on(envelope, who, deadline)
+        return self._begin(
+            who, policy or self.policy, envelope, clock or _stopwatch(), deadline, resumed=resumed
+        )
+
+    def _begin(
+        self,
+        who: RunIdentity,
+        policy: Policy,
+        envelope: Envelope | None,
+        clock: Callable[[], float],
+        deadline: float | None,
+        *,
+        resumed: bool,
+    ) -> AgentRun:
         following = Following(self.policies, policy, who, self._now) if self.policies is not None else None
         policy = following.policy if following is not None else policy
-        if envelope is not None:
-            who, policy, deadline = self._take_on(envelope, who, policy, deadline, tenant)
+        tenant = who.tenant or None
         return AgentRun(
             who,
-            policy,
+            within(policy, envelope) if envelope is not None else policy,
             self.store,
             clock,
             self._jitter,
@@ -183,13 +197,13 @@ class Guard:
         return self.policies.guard if self.policies is not None else _instance(os.getpid())
 
     def _take_on(
-        self, envelope: Envelope, who: RunIdentity, policy: Policy, deadline: float | None, tenant: str | None
-    ) -> tuple[RunIdentity, Policy, float | None]:
-        """Return a run's identity, policy and deadline under an envelope, or refuse the work."""
+        self, envelope: Envelope, who: RunIdentity, deadline: float | None
+    ) -> tuple[RunIdentity, float | None]:
+        """Return a run's identity and deadline under an envelope, or refuse the work."""
         refusal = receive(envelope, agent=name_of(who), now=who.started_at, keys=self._keys(who.tenant))
         if refusal is not None:
             if self.reporter is not None:
-                self.reporter.refused(_refused(refusal, envelope, who, tenant, self.instance))
+                self.reporter.refused(_refused(refusal, envelope, who, self.instance))
             raise Stopped(Action.HALT, refusal.reason, f"The work was not taken on ({refusal.reason}).")
         who = msgspec.structs.replace(
             who,
@@ -199,7 +213,7 @@ class Guard:
         )
         left = seconds_left(envelope, who.started_at)
         limits = [seconds for seconds in (left, deadline) if seconds is not None]
-        return who, within(policy, envelope), min(limits, default=None)
+        return who, min(limits, default=None)
 
     def _keys(self, tenant: str) -> list[SigningKey]:
         """Return the secrets that may have signed work of a tenant: the given ones, and its bundle's."""
@@ -225,13 +239,11 @@ class Guard:
         self.close()
 
 
-def _refused(
-    refusal: Refusal, envelope: Envelope, who: RunIdentity, tenant: str | None, instance: str
-) -> WorkRefused:
+def _refused(refusal: Refusal, envelope: Envelope, who: RunIdentity, instance: str) -> WorkRefused:
     return WorkRefused(
         reason=refusal.reason.value,
         refusal_id=uuid7(int(who.started_at.timestamp() * 1_000), secrets.randbits(74)),
-        tenant=tenant,
+        tenant=who.tenant or None,
         at=who.started_at,
         job_type=who.job_type,
         agent=who.agent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ import msgspec
 import pytest
 
 from guardops.guard.bundle import read_bundle
-from guardops.guard.events import Action, Mode, Outcome, PolicyInForce, PolicySource
+from guardops.guard.events import Action, Envelope, Mode, Outcome, PolicyInForce, PolicySource
 from guardops.guard.policy import Policy
-from guardops.guard.session import AgentRun, Check, Guard
+from guardops.guard.session import AgentRun, Check, Guard, Verdict
 from guardops.guard.snapshot import NOTHING, Snapshot
 from guardops.guard.sqlite import SqliteStore
 from guardops.guard.stores import Store
@@ -177,7 +178,7 @@ def test_an_order_ends_a_running_run_at_its_next_step(world: World, place: str) 
     ticket = run.check("fetch", {}).ticket
     assert ticket is not None
     world.published.order("tenant")
-    answers = {
+    answers: dict[str, Callable[[], Check | Verdict]] = {
         "check": lambda: run.check("other", {}),
         "observe": lambda: run.observe(ticket, result="r"),
         "reserve_turn": run.reserve_turn,
@@ -342,9 +343,14 @@ def test_a_fault_while_catching_up_is_noted_once_and_the_run_goes_on(
 def test_work_is_signed_and_taken_on_with_the_bundles_secrets(world: World) -> None:
     old = {"kid": "k0", "secret": "o", "not_after": (NOW + timedelta(hours=1)).isoformat()}
     world.published.publish(signing=[{"kid": "k1", "secret": "s", "not_after": None}, old])
-    envelope = world.run().envelope({"find": "it"})
-    assert (envelope.kid, envelope.policy_revision) == ("k1", 1)  # type: ignore[union-attr]
-    assert step(world.run(envelope=envelope)).allowed
+    lead = world.run()
+    envelope = lead.envelope({"find": "it"})
+    assert isinstance(envelope, Envelope)
+    assert (envelope.kid, envelope.policy_revision) == ("k1", 1)
+    worker = world.run(envelope=envelope)
+    assert step(worker).allowed
+    world.published.order("task", lead.who.root_task_id)
+    assert said(step(worker)) == "operator_stop", "it belongs to the task that handed it over"
 
 
 def test_the_process_has_the_name_of_its_client(world: World) -> None:

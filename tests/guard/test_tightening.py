@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -25,10 +25,12 @@ HIGHER_IS_STRICTER = {"window", "max_period", "backoff"}
 
 @pytest.mark.parametrize("name", [item.name for item in fields(Limits)])
 def test_of_each_limit_the_stricter_side_holds(name: str) -> None:
+    low: Any
+    high: Any
     low, high = (6, 12) if name in ("window", "cycle_reps") else BOUNDS[name]
     if name == "cycle_reps":
         low, high = 2, 4
-    one, other = (Policy(limits=Limits(**{name: value})) for value in (low, high))
+    one, other = (Policy(limits=replace(Limits(), **{name: value})) for value in (low, high))
     strict = max(low, high) if name in HIGHER_IS_STRICTER else min(low, high)
     assert getattr(tighten(one, other).limits, name) == strict
     assert getattr(tighten(other, one).limits, name) == strict
