@@ -28,6 +28,11 @@ def _flush_audited_tables() -> Iterator[None]:
 @pytest.fixture
 def database_url(transactional_db: None) -> str:
     """Return the test database's address, for real processes that a transactional test starts."""
+    return address_of_database()
+
+
+def address_of_database() -> str:
+    """Return the address of the database that this process is connected to."""
     settings = connection.settings_dict
     query = {key: settings[name] for key, name in (("host", "HOST"), ("port", "PORT")) if settings[name]}
     user = quote(settings["USER"], safe="")

@@ -47,9 +47,9 @@ def get_bundle() -> Piece:
         "summary": "Pull a tenant's bundle: its policies, blocked sources and stop orders.",
         "description": (
             "Needs the scope bundle:read. With wait, a guard that has the newest bundle is answered when a"
-            " newer one is there, or 304 when its time is over. The next request acknowledges what the last one"
-            " brought: GuardOps-Applied says what is in force. A guard puts a lower revision in force only"
-            " with another epoch."
+            " newer one is there, or 304 when its time is over. The next request acknowledges what the last"
+            " one brought: GuardOps-Applied says what is in force. A guard puts a lower revision in force"
+            " only with another epoch."
         ),
         "parameters": [_WAIT, *_headers()],
         "responses": {

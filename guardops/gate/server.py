@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import socket
 import sys
 
@@ -31,6 +32,7 @@ class Server(uvicorn.Server):
 
 def serve(door: socket.socket) -> None:
     """Serve on a listening socket until SIGTERM or Ctrl-C."""
+    _take_all_files()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     config = uvicorn.Config(
@@ -46,3 +48,9 @@ def serve(door: socket.socket) -> None:
         proxy_headers=False,
     )
     Server(config).run(sockets=[door])
+
+
+def _take_all_files() -> None:
+    """Take as many open files as the machine allows: a guard that waits holds one, and 1,024 are usual."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
