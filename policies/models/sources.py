@@ -66,6 +66,11 @@ class BlockedSource(models.Model):
             models.CheckConstraint(
                 condition=Q(most__gte=0, most__lte=BOUNDS["domain_cap"][1]), name="blocked_source_most_finite"
             ),
+            # A path on this server and nothing else: it is a link on the page.
+            models.CheckConstraint(
+                condition=Q(evidence="") | Q(evidence__regex=r"^/([!-.0-[\]-~][ -~]*)?$"),
+                name="blocked_source_evidence_ours",
+            ),
             *(
                 models.CheckConstraint(
                     condition=LessThanOrEqual(Length(field), most), name=f"blocked_source_{field}_short"

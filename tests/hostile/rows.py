@@ -33,7 +33,12 @@ SAFE = {
     *("User.password", "User.username", "Organisation.slug", "Organisation.time_zone", "Tenant.slug"),
     *("ApiKey.prefix", "SavedView.page", "SavedView.query", "BundleRevision.epoch"),
     *("BundleRevision.content_hash", "SigningSecret.kid", "SigningSecret.secret", "Epoch.name"),
-    *("GuardInstance.applied_epoch", "GuardInstance.applied_hash", "BlockedSource.name"),
+    *(
+        "GuardInstance.applied_epoch",
+        "GuardInstance.applied_hash",
+        "BlockedSource.name",
+        "BlockedSource.evidence",
+    ),
     "PolicyVersion.document",
     # Counts of runs, whose names the pages show from the runs; ids that nobody is shown.
     *("ExternalRun.external_id", "TaskCompletion.root_task_id", "RunSource.kind", "RunSource.name"),
@@ -53,7 +58,7 @@ FILLED: dict[type[models.Model], list[str]] = {
     GuardInstance: ["version", "source", "reject_code"],
     JobPolicy: ["job_type"],
     PolicyVersion: ["note"],
-    BlockedSource: ["reason", "evidence", "note"],
+    BlockedSource: ["reason", "note"],
     Stop: ["name", "reason"],
     StopReview: ["detector", "note"],
     apps.get_model("runs", "RetentionRun"): ["error"],

@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import IntegrityError
 
 from policies.choices import BlockAction, SourceKind
 from policies.models import BlockedSource
@@ -137,3 +138,11 @@ def test_expired_block_is_told_to_nobody_and_makes_room(house: House) -> None:
         now=NOW + timedelta(hours=2),
     )
     assert outcomes[0].source is not None
+
+
+@pytest.mark.parametrize(
+    "evidence", ["javascript:alert(1)", "//attacker.example", "/\\attacker.example", "/\u202e"]
+)
+def test_evidence_that_is_no_page_of_ours_is_refused_by_the_database(house: House, evidence: str) -> None:
+    with pytest.raises(IntegrityError, match="blocked_source_evidence_ours"):
+        block(house, "a.example", evidence=evidence)
