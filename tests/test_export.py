@@ -19,7 +19,7 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.middleware.gzip import GZipMiddleware
 from waitress.server import create_server
 
-from guardops.export import Cell, csv_cell, csv_name, csv_response
+from guardops.export import Cell, csv_cell, csv_name, csv_response, text_of_cell
 
 HOSTILE = {
     "=1+1": "'=1+1",
@@ -64,6 +64,11 @@ def records(response: Any) -> list[list[str]]:
 @pytest.mark.parametrize(("text", "cell"), HOSTILE.items())
 def test_text_that_a_spreadsheet_may_run_is_made_text(text: str, cell: str) -> None:
     assert csv_cell(text) == cell
+
+
+@pytest.mark.parametrize("text", sorted({*HOSTILE, *HARMLESS} - {"\x00=1", "\ud800"}))
+def test_cell_is_read_as_it_was_before(text: str) -> None:
+    assert text_of_cell(csv_cell(text)) == text
 
 
 @pytest.mark.parametrize("text", HARMLESS)

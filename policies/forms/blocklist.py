@@ -101,7 +101,8 @@ class BlockForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false", "autocapitalize": "off"}),
         help_text=f"One a line, at most {MAX_LINES:,}: domains, URLs, or tools.",
     )
-    table = VisibleCharField(required=False, max_length=MAX_FILE, strip=False, widget=forms.HiddenInput)
+    # Read cell by cell: what a cell shows by name may be what ends lines and cells.
+    table = forms.CharField(required=False, max_length=MAX_FILE, strip=False, widget=forms.HiddenInput)
     file = forms.FileField(
         label="Or a CSV file",
         required=False,

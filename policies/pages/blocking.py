@@ -58,11 +58,12 @@ def _ask(request: AuthenticatedRequest, form: BlockForm) -> HttpResponse:
     )
 
 
-def _table(form: BlockForm) -> Any:
+def _table(form: BlockForm) -> str:
     """Return the text of the file that was sent, which no browser sends a second time."""
     if not form.is_bound:
         return ""
-    return form.cleaned_data.get("file") or form["table"].value() or ""
+    table: str = form.cleaned_data.get("file") or form["table"].value() or ""
+    return table.replace("\r\n", "\n")
 
 
 def _preview(request: AuthenticatedRequest, form: BlockForm) -> HttpResponse:
