@@ -324,6 +324,7 @@ def read_bundle(body: bytes, *, tenant: str | None) -> Bundle:
         raise BundleError("wrong_hash", "the content is not what its hash says")
     try:
         check_rules(bundle.defaults, bundle.job_types, bundle.issued_at)
+        _ = bundle.blocklist  # made here, and not in the way of the first run
     except (PolicyError, LookupError, TypeError, ValueError) as error:
         raise BundleError("invalid_policy", str(error)) from error
     return bundle
