@@ -17,6 +17,7 @@ from zlib import decompressobj
 import pytest
 from django.core.handlers.wsgi import WSGIRequest
 from django.middleware.gzip import GZipMiddleware
+from waitress import wasyncore
 from waitress.server import create_server
 
 from guardops.export import Cell, csv_cell, csv_name, csv_response, text_of_cell
@@ -183,7 +184,13 @@ def download() -> Iterator[Any]:
         return response
 
     server = create_server(application, host="127.0.0.1", port=0, threads=2)
-    thread = threading.Thread(target=server.run, daemon=True)
+    over = threading.Event()
+
+    def serve() -> None:
+        while not over.is_set():
+            wasyncore.loop(timeout=0.05, map=server._map, count=1)
+
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
 
     def download(of: Iterable[Sequence[Cell]], encoding: str) -> tuple[str, bool]:
@@ -199,8 +206,10 @@ def download() -> Iterator[Any]:
         return (decompressobj(31).decompress(data) if encoding == "gzip" else data).decode(), whole
 
     yield download
-    server.close()
+    over.set()
     thread.join(10)
+    server.task_dispatcher.shutdown()
+    server.close()
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
