@@ -168,6 +168,8 @@ class PolicyClient:
             self._reject = f"{reply.name};{error.code}"
             return self._after_news()
         self._reject = ""
+        if (held := self.snapshot.bundle) is not None:
+            held.blocklist.joined(bundle.blocklist)  # for the runs that began under it: not in their way
         self.snapshot = Snapshot(bundle, PolicySource.SERVER, self._now())
         if self._file is not None:
             self._file.write(reply.body)

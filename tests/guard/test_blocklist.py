@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from guardops.guard.blocklist import Block, BlockAction, Blocklist, read_blocks
@@ -85,7 +86,7 @@ def test_a_block_ends_at_its_time() -> None:
     ],
 )
 def test_a_limit_counts_what_it_lies_on(block: Block, hosts: list[str], hit: bool) -> None:
-    limited = replace(block, action=BlockAction.LIMIT, limit=2)
+    limited = msgspec.structs.replace(block, action=BlockAction.LIMIT, limit=2)
     book = SourceBook()
     for host in hosts:
         book.count("fetch", Visit({"a.example"}, {host}, []))
@@ -97,6 +98,12 @@ def test_a_longer_list_stands_for_the_one_it_holds() -> None:
     assert older.joined(newer) is newer
     assert Blocklist().joined(newer) is newer
     assert newer.joined(Blocklist()) is newer
+    assert newer.joined(older) is newer
+
+
+def test_an_equal_list_changes_nothing() -> None:
+    older = Blocklist([EVIL])
+    assert older.joined(Blocklist([EVIL])) is older
 
 
 def test_what_a_newer_list_lacks_is_kept_and_joined_once() -> None:
