@@ -7,20 +7,21 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 from litestar import Response, post
 from litestar.di import NamedDependency
 
-from guardops.guard.redaction import redact_event
+from guardops.guard.redaction import redact_events
 from guardops.guard.replies import EventResult, EventsReply
 from guardops.tenants.choices import Scope
 from guardops.tenants.errors import Forbidden, GuardOpsError
 from guardops.tenants.keys import KeyHolder, authenticate
 from guardops.tenants.models import Tenant
 from runs.ingest.checks import check
-from runs.ingest.decode import Decoded, Rejected, decode
+from runs.ingest.decode import Arrival, Decoded, Rejected, decode
 from runs.ingest.project import project_event
 from runs.ingest.record import AnyRow, record_runs
 from runs.ingest.results import Recorded
@@ -29,6 +30,9 @@ from runs.ingest.rows import MAX_BACK, MAX_BACKFILL, Receipt
 from .bodies import AnyRequest, discard
 from .problems import Refusal
 from .services import Services
+
+_AT_ONCE = 32
+"""Events that are decoded and looked through for secrets together: enough to save, and few to hold."""
 
 
 class Prepared(NamedTuple):
@@ -86,27 +90,37 @@ def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
     """Decode a body, check its events and make their rows; raises BadBody."""
     decoded = Decoded()
     rows: list[AnyRow] = []
-    rejected = decoded.rejected
-    for arrival in decode(body, decoded):
-        try:
-            tenant_id = holder.tenant_id(arrival.event.tenant)
-            check(arrival.event)
-            cleaned = redact_event(arrival.event) or arrival.sanitized
-            rows.append(
-                project_event(
-                    arrival.event,
-                    receipt,
-                    index=arrival.index,
-                    tenant_id=tenant_id,
-                    sanitized=cleaned,
-                )
+    arrivals = decode(body, decoded)
+    while some := list(islice(arrivals, _AT_ONCE)):
+        taken = [arrival for arrival in some if _is_taken(arrival, holder, decoded.rejected)]
+        cleaned = redact_events([arrival.event for arrival in taken])
+        rows += (
+            project_event(
+                arrival.event,
+                receipt,
+                index=arrival.index,
+                tenant_id=holder.tenant_id(arrival.event.tenant),
+                sanitized=hidden or arrival.sanitized,
             )
-        except Forbidden as error:
-            unknown = Rejected(error.message, code=error.code, field="tenant")
-            rejected.append(unknown.result(arrival.index))
-        except Rejected as error:
-            rejected.append(error.result(arrival.index))
+            for arrival, hidden in zip(taken, cleaned, strict=True)
+        )
+    rejected = sorted(decoded.rejected, key=lambda result: result.index)
     return Prepared(decoded.total, rows, rejected, decoded.unknown_fields)
+
+
+def _is_taken(arrival: Arrival, holder: KeyHolder, rejected: list[EventResult]) -> bool:
+    """Say whether the key covers an event that can be stored; else adds to ``rejected`` why not."""
+    try:
+        holder.tenant_id(arrival.event.tenant)
+        check(arrival.event)
+    except Forbidden as error:
+        unknown = Rejected(error.message, code=error.code, field="tenant")
+        rejected.append(unknown.result(arrival.index))
+        return False
+    except Rejected as error:
+        rejected.append(error.result(arrival.index))
+        return False
+    return True
 
 
 def _record(rows: Sequence[AnyRow], holder: KeyHolder) -> tuple[Recorded, dict[str, int]]:

@@ -9,14 +9,15 @@ the others are looked at closely.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from guardops.guard.events import Event, RunEnded, RunHeartbeat, RunStarted, WorkRefused
+from .events import Event, RunEnded, RunHeartbeat, RunStarted, WorkRefused
+from .hints import find_suspects, is_random, is_uuid, may_have_shape, may_hold_secret, may_name_secret
 
 HIDDEN = "***"
 MAX_ARGS = 300
@@ -69,61 +70,22 @@ _KNOWN_SHAPE = re.compile(
 )
 _LONG_RUN = re.compile(r"[A-Za-z0-9+_=-]{32,}|(?<![\w/.:+-])[A-Za-z0-9+/]{36,}={0,2}(?![\w/.])")
 _OPENING = ("{", "[")
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
-_LETTER_BESIDE_DIGIT = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
-_RANDOM = 3
-"""As many borders between letters and digits has a random run of 32; words with numbers have fewer."""
 _encode = msgspec.json.Encoder().encode
 _SAYS_NOTHING = frozenset({"", HIDDEN, "true", "false", "null", "none"})
 
-# The cheap look, over text in lower case: parts of known shapes, words that stand beside secrets, and a run
-# that is long enough to be a random one, which the longer of the known shapes are as well.
-_NAME_HINT = re.compile(
-    r"pass(?:w|phr|code|[^a-z])|pwd|secret|token|key|auth|cookie|credential|signature|session|sig=|pw="
-)
-_SHAPE_HINT = re.compile(r"sk-|k_live|k_test|glpat-|xox|hooks\.slack|-----begin|bearer |basic |-u |--user")
-_HINT = re.compile(f"{_NAME_HINT.pattern}|{_SHAPE_HINT.pattern}")
-_KNOWN_BEGINNINGS = (
-    *("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"),
-    *("AIza", "hf_", "npm_", "eyJ", "go_"),
-)
-_RUN = b"a" * 32
-_RUNS = bytes(97 if bytes([byte]).isalnum() or byte in b"_-+=" else 32 for byte in range(256))
-
-
 _IDS = ("external_id", "root_task_id")
 _NAMES = ("agent", "first_reason", "halt_reason", "job_type", "prompt_version", "reason", "release")
-_NUMBERS = (int, float)
+_ARGS, _TOOL, _NAME_OF_SOURCE = attrgetter("args"), attrgetter("tool"), attrgetter("name")
+_FIRST_ERROR, _LAST_ERROR, _ERROR_CODE = map(attrgetter, ("first_error", "last_error", "error_code"))
+_NAMES_OF_RUN = attrgetter(*(name for name in _NAMES if name != "reason"))
+_NAME_OF_ID = re.compile(
+    r"(?:(?<![a-z])|_)(?:id|uuid|hash|digest|sha\d*|md5|commit|revision|checksum)$", re.I
+)
+_DIGEST = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.I)
+_MAX_KNOWN = 4_096
 _MAX_NAME = 128
 _MAX_CODE = 64
 _MAX_ATTRIBUTE = 256
-
-
-def may_hold_secret(text: str) -> bool:
-    """Say whether a text is worth a close look: False is certain, True is not."""
-    return _HINT.search(text.lower()) is not None or _may_be_token(text)
-
-
-def _may_have_shape(text: str) -> bool:
-    return _SHAPE_HINT.search(text.lower()) is not None or _may_be_token(text)
-
-
-def _may_be_token(text: str) -> bool:
-    if "AKIA" in text or "ASIA" in text or ("@" in text and "://" in text):
-        return True
-    raw = text.encode(errors="replace")
-    runs = raw.translate(_RUNS)
-    place = runs.find(_RUN)
-    while place >= 0:
-        start, end = runs.rfind(b" ", 0, place) + 1, runs.find(b" ", place)
-        run = raw[start : end if end > 0 else None].decode()
-        if _is_random(run) or any(beginning in run for beginning in _KNOWN_BEGINNINGS):
-            return True
-        place = runs.find(_RUN, end) if end > 0 else -1
-    return False
-
-
-_name_may_have_shape = lru_cache(maxsize=4096)(_may_have_shape)  # names are few, and come in every event
 
 
 def hide(text: str) -> str:
@@ -138,7 +100,7 @@ def hide(text: str) -> str:
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             pass  # JSON that was cut, or none
     text = hide_shapes(text)
-    if _NAME_HINT.search(text.lower()):
+    if may_name_secret(text):
         for pattern in _BY_NAME:
             text = pattern.sub(_without_value, text)
     return _LONG_RUN.sub(_without_random, text)
@@ -149,7 +111,7 @@ def hide_shapes(text: str) -> str:
 
     For names and ids, where a long random run is nothing to hide.
     """
-    if not _may_have_shape(text):
+    if not may_have_shape(text):
         return text
     text = _KNOWN_SHAPE.sub(HIDDEN, text)
     text = _USER_IN_URL.sub(rf"\g<kept>{HIDDEN}@", text)
@@ -233,18 +195,13 @@ def _without_credentials(match: re.Match[str]) -> str:
     value = match["value"].rstrip("=")
     try:
         decoded = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_" if "_" in value else None)
-    except binascii.Error:
+    except ValueError:  # a letter beyond ASCII is one of those that count where case does not
         return match[0]
     return f"{match['kept']}{HIDDEN}" if b":" in decoded else match[0]
 
 
 def _without_random(match: re.Match[str]) -> str:
-    return HIDDEN if _is_random(match[0]) else match[0]
-
-
-def _is_random(run: str) -> bool:
-    rest = _UUID.sub("", run)
-    return len(rest) >= 32 and len(_LETTER_BESIDE_DIGIT.findall(rest)) >= _RANDOM
+    return HIDDEN if is_random(match[0]) else match[0]
 
 
 def redact_event(event: Event) -> bool:
@@ -253,9 +210,19 @@ def redact_event(event: Event) -> bool:
     Arguments, codes of errors, attributes and details are looked at for all that is a secret; names and ids
     for known shapes alone. An envelope stays as it was signed.
     """
-    free = "\n".join([*_free_texts(event), *_ids(event)])
-    if not may_hold_secret(free) and not any(map(_name_may_have_shape, _names(event))):
-        return False
+    suspect = may_hold_secret("\n".join(_free_texts(event))) or not _are_clean([event])
+    return suspect and _redact(event)
+
+
+def redact_events(events: Sequence[Event]) -> list[bool]:
+    """Do as :func:`redact_event` with each of several events, for less than as many times its cost."""
+    suspects = find_suspects(["\n".join(_free_texts(event)) for event in events])
+    if not _are_clean(events):
+        suspects.update(place for place, event in enumerate(events) if not _are_clean([event]))
+    return [place in suspects and _redact(event) for place, event in enumerate(events)]
+
+
+def _redact(event: Event) -> bool:
     before = _encode(event)
     _hide_names(event)
     if isinstance(event, RunEnded):
@@ -268,46 +235,98 @@ def redact_event(event: Event) -> bool:
 
 
 def _free_texts(event: Event) -> list[str]:
-    if isinstance(event, WorkRefused):
-        return [_text(event.detail)] if event.detail else []
-    if isinstance(event, RunStarted):
-        return _texts_of(event.limits)
-    if not isinstance(event, RunEnded):
-        return []
-    found = [step.args for step in event.last_steps if step.args]
-    found += [step.error_code for step in event.last_steps if step.error_code]
-    for row in event.ledger:
-        if row.first_error or row.last_error:
-            found += row.first_error, row.last_error
-    found += event.attributes
-    found += event.attributes.values()
-    if event.halt_detail:
-        found.append(_text(event.halt_detail))
-    return found + _texts_of(event.limits)
+    """Return the texts that differ from event to event."""
+    if isinstance(event, RunEnded):
+        return [*map(_ARGS, event.last_steps), *event.attributes.values(), *_texts_of(event.limits)]
+    return _texts_of(event.limits) if isinstance(event, RunStarted) else []
+
+
+def _are_clean(events: Sequence[Event]) -> bool:
+    """Say whether what is in the events beside their free texts is certain to hold no secret."""
+    names: set[str | None] = set()
+    codes: set[str | None] = set()
+    for event in events:
+        if isinstance(event, RunEnded):
+            _collect(event, names, codes)
+            detail = event.halt_detail
+        else:
+            names.update(_names_of(event))
+            detail = event.detail if isinstance(event, WorkRefused) else None
+        if detail is not None or any(map(may_have_shape, _ids(event))):
+            return False
+        if isinstance(event, RunStarted) and not _are_named_plainly(event.limits):
+            return False
+    return _names.are_clean(names) and _codes.are_clean(codes)
+
+
+class _Known:
+    """Texts that come in every event, and are judged once."""
+
+    def __init__(self, judge: Callable[[str], bool]) -> None:
+        self._judge = judge
+        self._clean: set[str | None] = set()
+
+    def are_clean(self, texts: set[str | None]) -> bool:
+        return all(map(self.is_clean, texts - self._clean))
+
+    def is_clean(self, text: str | None) -> bool:
+        """Say whether the judge sees no need of a close look at a text."""
+        if text in self._clean:
+            return True
+        if text and self._judge(text):
+            return False
+        if len(self._clean) >= _MAX_KNOWN:
+            self._clean.clear()
+        self._clean.add(text)
+        return True
+
+
+def _is_telling(code: str) -> bool:
+    return may_hold_secret(code) or is_secret_name(code)
+
+
+def _is_telling_limit(name: str) -> bool:
+    return is_secret_name(name, 0) or hide(name) != name
+
+
+_names = _Known(may_have_shape)
+_codes = _Known(_is_telling)
+_limits = _Known(_is_telling_limit)
+
+
+def _are_named_plainly(limits: dict[str, Any]) -> bool:
+    """Say whether no limit is secret by its name; a number of tokens is none."""
+    return _limits.are_clean({*limits}) and not any(
+        is_secret_name(name, limit) for name, limit in limits.items() if not isinstance(limit, int | float)
+    )
+
+
+def _collect(event: RunEnded, names: set[str | None], codes: set[str | None]) -> None:
+    """Add a run's names, and its codes of errors and names of attributes."""
+    ledger, steps = event.ledger, event.last_steps
+    names.update(
+        _NAMES_OF_RUN(event), map(_TOOL, ledger), map(_TOOL, steps), map(_NAME_OF_SOURCE, event.sources)
+    )
+    codes.update(
+        map(_FIRST_ERROR, ledger), map(_LAST_ERROR, ledger), map(_ERROR_CODE, steps), event.attributes
+    )
 
 
 def _texts_of(limits: dict[str, Any]) -> list[str]:
-    return [_text(limit) for limit in limits.values() if type(limit) not in _NUMBERS]
+    return [_text(limit) for limit in limits.values() if type(limit) is not int and type(limit) is not float]
 
 
 def _ids(event: Event) -> list[str]:
-    return [text for name in _IDS if (text := getattr(event, name, None)) and not _is_uuid(text)]
+    if isinstance(event, WorkRefused):
+        return []
+    ids = (event.external_id, None if isinstance(event, RunHeartbeat) else event.root_task_id)
+    return [text for text in ids if text and not is_uuid(text)]
 
 
-def _names(event: Event) -> list[str]:
-    found = [text for name in _NAMES if (text := getattr(event, name, None))]
-    if isinstance(event, RunEnded | RunHeartbeat):
-        found += [source.name for source in event.sources]
+def _names_of(event: RunStarted | RunHeartbeat | WorkRefused) -> set[str | None]:
     if isinstance(event, RunHeartbeat):
-        found += event.pressure
-    if isinstance(event, RunEnded):
-        found += [step.tool for step in event.last_steps]
-        found += {row.tool for row in event.ledger}
-    return found
-
-
-def _is_uuid(text: str) -> bool:
-    return len(text) == 36 and text[8] == "-" and _UUID.fullmatch(text) is not None
+        return {*event.pressure, *map(_NAME_OF_SOURCE, event.sources)}
+    return {getattr(event, name, None) for name in _NAMES}
 
 
 def _text(value: object) -> str:
@@ -331,17 +350,38 @@ def _hide_names(event: Event) -> None:
 
 
 def _shown_name(name: str) -> str:
-    return hide_shapes(name)[:_MAX_NAME] if _name_may_have_shape(name) else name
+    return name if _names.is_clean(name) else hide_shapes(name)[:_MAX_NAME]
+
+
+def _shown_code(code: str) -> str:
+    return code if _codes.is_clean(code) else hide(code)[:_MAX_CODE]
 
 
 def _hide_texts(event: RunEnded) -> None:
     for step in event.last_steps:
-        step.args, step.error_code = hide(step.args), hide(step.error_code)[:_MAX_CODE]
+        step.args, step.error_code = hide(step.args), _shown_code(step.error_code)
     for row in event.ledger:
-        row.first_error, row.last_error = hide(row.first_error)[:_MAX_CODE], hide(row.last_error)[:_MAX_CODE]
-    event.attributes = {
-        name[:_MAX_CODE]: text[:_MAX_ATTRIBUTE] for name, text in hide_in(event.attributes).items()
-    }
+        row.first_error, row.last_error = _shown_code(row.first_error), _shown_code(row.last_error)
+    event.attributes = _hidden_attributes(event.attributes)
     event.limits = {name: hide_in(limit) for name, limit in event.limits.items()}
     if event.halt_detail:
         event.halt_detail = hide_in(event.halt_detail)
+
+
+def _hidden_attributes(attributes: dict[str, str]) -> dict[str, str]:
+    hidden = hide_in(attributes)
+    for name, text in attributes.items():
+        if name in hidden and _is_identifier(name, text):
+            hidden[name] = text
+    return {name[:_MAX_CODE]: text[:_MAX_ATTRIBUTE] for name, text in hidden.items()}
+
+
+def _is_identifier(name: str, text: str) -> bool:
+    """Say whether an attribute is called an id or a digest, and is one, be it behind a path."""
+    head, _, tail = text.rpartition("/")
+    return (
+        _NAME_OF_ID.search(name) is not None
+        and not is_secret_name(name)
+        and _DIGEST.fullmatch(tail) is not None
+        and not may_hold_secret(head)
+    )

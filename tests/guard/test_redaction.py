@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import copy
+import random
 from datetime import UTC, datetime
+from itertools import cycle
 from typing import Any
 
 import msgspec
 import pytest
 
+from guardops.guard import redaction
 from guardops.guard.events import (
     LedgerRow,
     Outcome,
@@ -18,6 +21,7 @@ from guardops.guard.events import (
     Step,
     WorkRefused,
 )
+from guardops.guard.hints import may_hold_secret
 from guardops.guard.redaction import (
     HIDDEN,
     MAX_ARGS,
@@ -25,8 +29,8 @@ from guardops.guard.redaction import (
     hide,
     hide_in,
     hide_shapes,
-    may_hold_secret,
     redact_event,
+    redact_events,
 )
 from tests.guard.secrets import SECRETS, Seeded
 
@@ -212,3 +216,164 @@ def test_values_deep_in_a_detail_are_hidden() -> None:
 def test_json_nested_beyond_reading_is_looked_at_as_text() -> None:
     assert hide("[" * 4_000 + " password=hunter2") == "[" * 4_000 + f" password={HIDDEN}"
     assert hide('{"a":' * 900 + '"password=hunter2"' + "}" * 900).count("hunter2") == 0
+
+
+def make_run(**fields: Any) -> RunEnded:
+    return RunEnded(job_type="t", outcome=Outcome.FAILED, started_at=AT, ended_at=AT, **fields)
+
+
+_WORDS = [
+    "plain",
+    "monkey",
+    "passenger",
+    "tok",
+    "en",
+    "=",
+    ":",
+    " ",
+    "\n",
+    "…",
+    "@",
+    "://",
+    "/",
+    '"',
+    "\u212a",
+]
+_WORDS += [seeded.text for seeded in SECRETS] + [
+    "9f8a7c6d" * 4,
+    "gpt-4o-2024-05-13-of_a_long_name",
+    "İ",
+    "basic ",
+]
+_WORDS += [
+    "pass",
+    "key",
+    "auth",
+    "cookie",
+    "sig",
+    "session",
+    "id",
+    "value",
+    "AKIA",
+    "sk-",
+    "ghp_",
+    "-u ",
+    "Bearer",
+]
+
+
+def make_texts(seed: int) -> list[str]:
+    """Return words, parts of secrets and whole ones, put together at random."""
+    rng = random.Random(seed)
+    return ["".join(rng.choices(_WORDS, k=rng.randint(0, 4))) for _ in range(3_000)]
+
+
+def make_mixed_events(seed: int) -> list[Any]:
+    """Return events of every type that hold such texts."""
+    texts = cycle(make_texts(seed))
+
+    def text(longest: int) -> str:
+        return next(texts)[:longest]
+
+    def make() -> list[Any]:
+        return [
+            make_run(
+                agent=text(128),
+                external_id=text(128),
+                last_steps=[Step(step=1, tool=text(128), args=text(4_096), error_code=text(64))],
+                ledger=[
+                    LedgerRow(fingerprint="f", tool=text(128), first_error=text(64), last_error=text(64))
+                ],
+                attributes={text(64): text(256)},
+                limits={"max_tokens": 5, "theirs": text(99)},
+            ),
+            make_run(halt_detail={text(20): {text(20): text(99)}}),
+            make_run(last_steps=[Step(step=1, tool="t", args=msgspec.json.encode({"q": text(99)}).decode())]),
+            RunStarted(job_type="t", started_at=AT, limits={text(20): text(99), "max_cost": "10"}),
+            RunHeartbeat(seq=1, pressure={text(64): 0.5}),
+            WorkRefused(reason="deadline", agent=text(128), detail={"why": text(99)}),
+        ]
+
+    return [event for _ in range(40) for event in make()]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_hidden_among_many_is_what_is_hidden_alone(seed: int) -> None:
+    together, alone = make_mixed_events(seed), make_mixed_events(seed)
+    assert redact_events(together) == [redact_event(event) for event in alone]
+    assert together == alone
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_text_that_is_not_looked_at_closely_holds_nothing_to_hide(seed: int) -> None:
+    """The slow, plain reference of the cheap look: every pattern, tried on every text."""
+    close = (redaction._KNOWN_SHAPE, redaction._USER_IN_URL, redaction._BEARER, redaction._USER_OPTION)
+    plain = [text for text in make_texts(seed) if not may_hold_secret(text)]
+    assert len(plain) > 100
+    for text in plain:
+        assert not any(pattern.search(text) for pattern in (*close, *redaction._BY_NAME))
+        assert redaction._BASIC.sub(redaction._without_credentials, text) == text
+        assert redaction._LONG_RUN.sub(redaction._without_random, text) == text
+
+
+def test_secret_is_found_among_many_plain_events() -> None:
+    events: list[Any] = [make_run(attributes={"team": "blue"}) for _ in range(100)]
+    events[63] = make_run(attributes={"note": "password=hunter2"})
+    assert [place for place, hidden in enumerate(redact_events(events)) if hidden] == [63]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        r'{"q":"sk\u002dproj-seeded03seeded03seeded"}',
+        r'{"q":"https:\/\/agent:seeded03@db.example"}',
+        r'{"pass\u0077ord":"seeded03"}',
+        "to\u212aen=seeded03",
+    ],
+)
+def test_secret_that_is_written_in_another_way_is_hidden(args: str) -> None:
+    event = make_run(last_steps=[Step(step=1, tool="t", args=args)])
+    assert redact_event(event)
+    assert "seeded03" not in event.last_steps[0].args
+
+
+def test_letter_beyond_ascii_after_basic_is_no_error() -> None:
+    assert (
+        hide("Basic \u017f\u017f\u017f\u017f\u017f\u017f\u017f")
+        == "Basic \u017f\u017f\u017f\u017f\u017f\u017f\u017f"
+    )
+
+
+@pytest.mark.parametrize("digits", [32, 40, 64])
+@pytest.mark.parametrize("name", ["id", "recorded_run_id", "git.commit", "sha256", "trace-id"])
+def test_attribute_that_is_an_identifier_stays(name: str, digits: int) -> None:
+    digest = ("9f8a7c6d5e4b3a29" * 4)[:digits]
+    event = make_run(attributes={name: digest, f"other_{name}": f"agentrx/{digest}"})
+    assert not redact_event(event)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("note", "9f8a7c6d5e4b3a29" * 2),
+        ("session_id", "9f8a7c6d5e4b3a29" * 2),
+        ("token_id", "9f8a7c6d5e4b3a29" * 2),
+        ("bid", "9f8a7c6d5e4b3a29" * 2),
+        ("run_id", "q9Zr4seeded29Xw2Lk8vBn5Tc1Yh7Jd3Fg6"),
+        ("run_id", "token=abc/" + "9f8a7c6d5e4b3a29" * 2),
+    ],
+)
+def test_attribute_that_only_looks_like_an_identifier_is_hidden(name: str, text: str) -> None:
+    event = make_run(attributes={name: text})
+    assert redact_event(event)
+    assert "9f8a7c6d5e4b" not in event.attributes[name]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"pin": 1234}, {"token": "abc"}, {"session_id": "abc"}, {"9f8a7c6d" * 4: 1}]
+)
+def test_limit_with_a_telling_name_is_hidden_at_the_start(limits: dict[str, Any]) -> None:
+    event = RunStarted(job_type="t", started_at=AT, limits={"max_tokens": 5, **limits})
+    assert redact_event(event)
+    assert "abc" not in event.limits.values()
+    assert event.limits["max_tokens"] == 5
