@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from ipaddress import ip_address
 
 from guardops.guard.domains import normal_host, place_of, registrable_domain
@@ -13,12 +14,20 @@ from .errors import InvalidSource
 MAX_TOOL = 128
 
 
-def canonical_source(kind: SourceKind, name: str, *, exact: bool, organisation: Organisation | None) -> str:
+def allowed_domains(organisation: Organisation | None) -> frozenset[str]:
+    """Return the hosts that a list may not block: an organisation's own and allowed ones, or everybody's."""
+    if organisation is not None:
+        return frozenset(organisation.allowed_domains)
+    listed = Organisation.objects.exclude(allowed_domains=[]).values_list("allowed_domains", flat=True)
+    return frozenset(host for hosts in listed for host in hosts)
+
+
+def canonical_source(kind: SourceKind, name: str, *, exact: bool, allowed: Collection[str] = ()) -> str:
     """Return a source's name as guards compare it: a tool's as it is, a domain as A-labels in lower case.
 
     A domain may be given as a URL. Without ``exact`` it is the registrable domain of what is given. Raises
-    InvalidSource: ``no_name``, ``no_domain``, ``ip_address``, ``public_suffix``, or ``own_domain`` for what
-    the organisation has put on its list of its own and allowed domains.
+    InvalidSource: ``no_name``, ``no_domain``, ``ip_address``, ``public_suffix``, or ``own_domain`` for an
+    allowed host, what is below one, and what would block one.
     """
     if kind == SourceKind.TOOL:
         tool = name.strip()
@@ -36,9 +45,16 @@ def canonical_source(kind: SourceKind, name: str, *, exact: bool, organisation: 
         raise InvalidSource(
             "This is a public suffix: everybody below it would be blocked.", code="public_suffix"
         )
-    if organisation is not None and domain in organisation.allowed_domains:
-        raise InvalidSource("This is on the organisation's list of allowed domains.", code="own_domain")
-    return host if exact else domain
+    blocked = host if exact else domain
+    if any(_is_within(blocked, own) or (not exact and _is_within(own, blocked)) for own in allowed):
+        raise InvalidSource(
+            "The organisation's list of allowed domains has this, or a part of it.", code="own_domain"
+        )
+    return blocked
+
+
+def _is_within(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
 
 
 def _is_address(host: str) -> bool:

@@ -25,7 +25,7 @@ from policies.publish.sources import Wanted
 
 MAX_LINES = 1_000
 MAX_EVIDENCE = 500
-MOST = BOUNDS["domain_cap"][1]
+MOST = int(BOUNDS["domain_cap"][1])
 EXACT = {"registrable": False, "exact": True}
 """How a domain is matched: with everything below its registrable domain, or as this host alone."""
 

@@ -142,7 +142,9 @@ class BlockForm(forms.Form):
     origin = forms.ChoiceField(choices=Origin.choices, required=False, widget=forms.HiddenInput)
     evidence = VisibleCharField(max_length=MAX_EVIDENCE, required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, reaches: Mapping[str, tuple[str, Reach]], now: datetime, **options: Any):
+    def __init__(
+        self, *args: Any, reaches: Mapping[str, tuple[str, Reach]], now: datetime, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self._reaches, self._now = reaches, now
         self.lines: list[Given] = []

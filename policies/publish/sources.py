@@ -14,7 +14,7 @@ from guardops.tenants.models import Organisation, Tenant, User
 from policies.choices import BlockAction, ChangeKind, Origin, SourceKind
 from policies.errors import InvalidSource
 from policies.models import BlockedSource, Change
-from policies.names import canonical_source
+from policies.names import allowed_domains, canonical_source
 from policies.querysets import BlockedSourceQuerySet
 
 from .changes import begin_change, go_on
@@ -73,7 +73,8 @@ def block_sources(
     """
     with publishing(actor):
         _hold(reach)
-        outcomes = [_block(reach, item, actor, now) for item in wanted]
+        allowed = allowed_domains(reach.organisation)
+        outcomes = [_block(reach, item, allowed, actor, now) for item in wanted]
         blocked = [item.source for item in outcomes if item.source and not item.already]
         if not blocked:
             return outcomes, None
@@ -122,7 +123,8 @@ def revert_sources(change: Change, *, actor: User | System, now: datetime) -> Ch
             _remove(source, actor, now)
         taken = {(source.kind, source.name, source.exact) for source in _on_the_list(reach)}
         again = [row for row in removed.order_by("pk") if (row.kind, row.name, row.exact) not in taken]
-        back = [_block(reach, _as_it_was(source, now), actor, now).source for source in again]
+        allowed = allowed_domains(reach.organisation)
+        back = [_block(reach, _as_it_was(row, now), allowed, actor, now).source for row in again]
         if not standing and not any(back):
             return None
         reverted = _change(f"Revert: {change.summary}"[:MAX_SUMMARY], reach, actor, now)
@@ -175,9 +177,11 @@ def _hold(reach: Reach) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK_SPACE, key])
 
 
-def _block(reach: Reach, wanted: Wanted, actor: User | System, now: datetime) -> Outcome:
+def _block(
+    reach: Reach, wanted: Wanted, allowed: Collection[str], actor: User | System, now: datetime
+) -> Outcome:
     try:
-        name = canonical_source(wanted.kind, wanted.name, exact=wanted.exact, organisation=reach.organisation)
+        name = canonical_source(wanted.kind, wanted.name, exact=wanted.exact, allowed=allowed)
     except InvalidSource as error:
         return Outcome(wanted, error=error)
     key = {"kind": wanted.kind, "name": name, "exact": wanted.exact}

@@ -60,7 +60,7 @@ class SourceForm(forms.Form):
         if asked.get("name"):
             try:
                 # Roll-ups count hosts under their registrable domain.
-                asked["name"] = canonical_source(asked["kind"], asked["name"], exact=False, organisation=None)
+                asked["name"] = canonical_source(asked["kind"], asked["name"], exact=False)
             except InvalidSource as error:
                 self.add_error("name", error.message)
         return asked
@@ -172,7 +172,7 @@ def _blocked(tenant: Tenant, now: datetime) -> set[tuple[str, str]]:
 def _refusal(proposal: Proposal, tenant: Tenant) -> str:
     try:
         kind = SourceKind(proposal.kind)
-        canonical_source(kind, proposal.name, exact=False, organisation=tenant.organisation)
+        canonical_source(kind, proposal.name, exact=False, allowed=tenant.organisation.allowed_domains)
     except InvalidSource as error:
         return error.message
     except ValueError:

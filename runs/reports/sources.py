@@ -139,7 +139,7 @@ def read_proposed(tenant_ids: Sequence[int], now: datetime) -> list[Proposal]:
     ids = list(tenant_ids)[:MOST_TENANTS]
     start, end = now - timedelta(days=PROPOSED_DAYS), now + timedelta(minutes=5)
     low, high = run_id_bounds(start, end)
-    parameters = {
+    parameters: dict[str, Any] = {
         "tenant_ids": ids,
         "start": start,
         "end": end,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -55,10 +55,12 @@ def seeded(tenant: Tenant) -> Tenant:
     return tenant
 
 
-def faults_by_look(desk: Desks, user: User | None, path: str) -> dict[str, list[str]]:
+def faults_by_look(
+    desk: Desks, user: User | None, path: str, looks: Iterable[Look] = LOOKS
+) -> dict[str, list[str]]:
     """Open the page in every look; return what is wrong in each, without those where nothing is."""
     found = {}
-    for look in LOOKS:
+    for look in looks:
         at = desk(user, look)
         at.open(path)
         wide = at.sideways_scroll()

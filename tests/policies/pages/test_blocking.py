@@ -51,7 +51,7 @@ def test_preview_says_what_each_line_does_and_writes_nothing(browser: Client, ho
         "Already on the list",
         "Refused This is a public suffix: everybody below it would be blocked.",
         "Refused IP addresses are not blocked: they change hands.",
-        "Refused This is on the organisation&#x27;s list of allowed domains.",
+        "Refused The organisation&#x27;s list of allowed domains has this, or a part of it.",
     ]
     assert "Block 1 source for" in text_of(response)
     assert BlockedSource.objects.count() == 1

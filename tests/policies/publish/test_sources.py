@@ -7,7 +7,14 @@ from django.db import IntegrityError
 
 from policies.choices import BlockAction, SourceKind
 from policies.models import BlockedSource
-from policies.publish.sources import Reach, Wanted, block_sources, remove_sources, restore_source
+from policies.publish.sources import (
+    Reach,
+    Wanted,
+    block_sources,
+    remove_sources,
+    restore_source,
+    revert_sources,
+)
 from tests.policies.conftest import NOW, House, bundle_of, revisions_of
 
 EVERYBODY = Reach()
@@ -63,6 +70,35 @@ def test_own_and_allowed_domains_are_refused(house: House) -> None:
     house.organisation.allowed_domains = ["acme.example"]
     house.organisation.save()
     assert block(house, "shop.acme.example", "other.example") == ["own_domain", "blocked"]
+
+
+def test_host_below_an_allowed_one_and_the_domain_above_it_are_refused(house: House) -> None:
+    house.organisation.allowed_domains = ["docs.vendor.example"]
+    house.organisation.save()
+    assert block(house, "vendor.example", "docs.vendor.example") == ["own_domain", "own_domain"]
+    assert block(house, "v2.docs.vendor.example", "shop.vendor.example", exact=True) == [
+        "own_domain",
+        "blocked",
+    ]
+
+
+def test_domain_that_any_organisation_allows_is_not_blocked_for_everybody(house: House) -> None:
+    house.organisation.allowed_domains = ["acme.example"]
+    house.organisation.save()
+    assert block(house, "acme.example", "other.example", reach=EVERYBODY) == ["own_domain", "blocked"]
+
+
+def test_reverted_edit_leaves_the_list_as_it_was(house: House) -> None:
+    block(house, "old.example")
+    reach, later = Reach(house.organisation, house.tenant), NOW + timedelta(minutes=1)
+    wanted = [Wanted("old.example", reason="stricter"), Wanted("new.example")]
+    _, change = block_sources(reach, wanted, actor=house.admin, now=later)
+    assert change is not None
+    assert revert_sources(change, actor=house.admin, now=later + timedelta(minutes=1)) is not None
+    assert [(source.name, source.reason) for source in bundle_of(house.tenant).blocked] == [
+        ("old.example", "")
+    ]
+    assert revert_sources(change, actor=house.admin, now=later + timedelta(minutes=2)) is None
 
 
 def test_exact_host_is_blocked_without_its_siblings(house: House) -> None:
