@@ -90,7 +90,7 @@ _MAX_ATTRIBUTE = 256
 
 def hide(text: str) -> str:
     """Return ``text`` with three stars for every secret in it; one that is JSON is read as such."""
-    if not may_hold_secret(text):
+    if not text or not may_hold_secret(text):
         return text
     if text[:1] in _OPENING:
         try:
