@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 from guardops.tenants.models import Tenant, User
 from policies.choices import BlockAction, Origin, SourceKind
 from policies.models import BlockedSource
-from policies.publish.sources import Reach, Wanted, block_sources
+from policies.publish.sources import Reach, Wanted, block_sources, remove_sources
 from tests.browser.conftest import LOOKS, Desks
 from tests.browser.seeds import insert_run
 from tests.browser.test_every_page import faults_by_look
@@ -18,8 +18,8 @@ from tests.browser.test_every_page import faults_by_look
 NOW = datetime.now(UTC)
 
 
-def seed(tenant: Tenant, person: User) -> BlockedSource:
-    """Block sources of every kind and let runs use some; return one that was taken off again."""
+def seed(tenant: Tenant, person: User) -> tuple[BlockedSource, BlockedSource]:
+    """Block sources of every kind and let runs use some; return one on the list and one taken off it."""
     reach = Reach(tenant.organisation, tenant)
     wanted = [
         Wanted("docs-mirror.example", reason="tarpit: 46 pages of nothing", note="seen by Kim"),
@@ -28,25 +28,26 @@ def seed(tenant: Tenant, person: User) -> BlockedSource:
         Wanted("browser.fetch_next", SourceKind.TOOL, action=BlockAction.LIMIT, most=3),
         Wanted("short.example", expires_at=NOW + timedelta(days=7)),
     ]
-    block_sources(reach, wanted, actor=person, now=NOW)
+    outcomes, _ = block_sources(reach, wanted, actor=person, now=NOW)
     block_sources(Reach(), [Wanted("everywhere.example", reason="malware")], actor=person, now=NOW)
     [gone], _ = block_sources(reach, [Wanted("gone.example")], actor=person, now=NOW - timedelta(days=2))
+    sources = [outcome.source for outcome in (outcomes[0], gone) if outcome.source]
+    remove_sources(reach, [sources[1].pk], actor=person, now=NOW)
     marks = {"kind": "domain", "calls": 3, "quarantined": True, "proposed": True}
     for name in ("trap.example", "docs-mirror.example", "co.uk", "\u202etxt.exe"):
         stopped = {"outcome": "halted", "answer": "none", "halt_reason": "domain_cap"}
         insert_run(tenant, detail={"sources": [{**marks, "name": name}]}, **stopped)
     insert_run(tenant, detail={"sources": [{**marks, "name": "trap.example"}]})
-    assert gone.source is not None
-    return gone.source
+    return sources[0], sources[1]
 
 
 def test_every_page_is_accessible(desk: Desks, tenant: Tenant, person: User) -> None:
-    gone = seed(tenant, person)
+    standing, gone = seed(tenant, person)
     main = ["/blocklist/", "/blocklist/add/?name=trap.example&evidence=/runs/&origin=proposed"]
     others = [
         *("/blocklist/?tab=removed", "/blocklist/?q=nothing", "/blocklist/proposed/"),
         *("/runs/sources/proposed/", "/runs/sources/used/?name=trap.example"),
-        *(f"/blocklist/remove/?source={gone.pk}", f"/blocklist/{gone.pk}/restore/"),
+        *(f"/blocklist/remove/?source={standing.pk}", f"/blocklist/{gone.pk}/restore/"),
     ]
     looked_at = [(page, LOOKS) for page in main]
     looked_at += [(page, [look]) for page, look in zip(others, cycle(LOOKS), strict=False)]
