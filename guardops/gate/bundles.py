@@ -32,6 +32,8 @@ from .problems import Refusal
 from .services import Services
 
 MAX_WAIT = 60.0
+MAX_SAID = 256
+"""Characters of a header that are kept; none that means something is longer."""
 POLL_AFTER = b"10"
 POLL_AFTER_FULL = b"15"
 _READ = frozenset(
@@ -135,7 +137,9 @@ async def _admit(services: Services, headers: Mapping[bytes, str]) -> KeyHolder:
 
 def _see(fleet: Fleet, tenant_id: int, headers: Mapping[bytes, str], applied: str, reject: str) -> None:
     if guard := headers.get(b"guardops-guard"):
-        fleet.seen(tenant_id, guard, Sign(datetime.now(UTC), applied, reject, headers.get(b"user-agent", "")))
+        agent = headers.get(b"user-agent", "")
+        sign = Sign(datetime.now(UTC), applied[:MAX_SAID], reject[:MAX_SAID], agent[:MAX_SAID])
+        fleet.seen(tenant_id, guard[:MAX_SAID], sign)
 
 
 def _wait_of(scope: Scope) -> float:

@@ -61,7 +61,7 @@ class BundleAsked(Struct, kw_only=True, omit_defaults=True):
 class BundlesAsked(Struct, kw_only=True):
     """What a guard of many tenants asks for, by tenant."""
 
-    tenants: Annotated[dict[str, BundleAsked], Meta(max_length=1_000)]
+    tenants: Annotated[dict[str, BundleAsked], Meta(min_length=1, max_length=1_000)]
 
 
 class BundlesReply(Struct, kw_only=True):

@@ -18,6 +18,8 @@ from guardops.gate.openapi import document, vectors
 from guardops.guard.events import Event
 from guardops.tenants.choices import Scope
 from guardops.tenants.models import Tenant
+from policies.models import GuardInstance
+from policies.pull.fleet import write_signs
 from runs.models import LiveRun, RefusedWork, Run
 from tests.factories import make_tenant
 from tests.runs.ingest.wire import MAKERS
@@ -72,6 +74,29 @@ HOSTILE = [
 
 HOSTILE_TEXTS = ["a\0b", "a\ud800b", "\u202e", "x" * 5_000, "", "NaN", "1e5000", "20000-01-01T00:00:00Z"]
 HOSTILE_NUMBERS = [-1, 0, 2**31, 2**63, 2**64, 10**400, 1e308, 5e-324, -0.0, float("inf"), float("nan")]
+
+PULL_HEADERS = ("If-None-Match", "GuardOps-Guard", "GuardOps-Applied", "GuardOps-Reject", "GuardOps-Tenant")
+HOSTILE_HEADERS = [
+    b"\0",
+    b"\xff\xfe",
+    "§ü漢".encode(),
+    b"*",
+    b'"',
+    b'""',
+    b'W/"a.1.0123456789abcdef"',
+    b'"a.99999999999999999999.0123456789abcdef", "b.1.0"',
+    b"9" * 16 + b":0123456789abcdef;src=server;age=" + b"9" * 32,
+    b"9" * 400 + b":0123456789abcdef;wrong_hash",
+    b"1:0123456789abcdef;src=\0;age=\xb2",
+    "1:0123456789abcdef;src=server;age=٣".encode(),
+    b"1:0123456789abcdef;age=1;age=2;age=3;age=4",
+    b"1:0123456789ABCDEF;wrong hash",
+    b"0198c0de-7a11-7000-8000-5eed006d77e1",
+    b"{0198c0de-7a11-7000-8000-5eed006d77e1}",
+    b"x" * 200_000,
+]
+WORDS = ("etag", "applied", "reject")
+hostile_headers = st.sampled_from(HOSTILE_HEADERS) | st.binary(max_size=60)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -185,9 +210,9 @@ def test_any_change_of_a_good_event_is_answered(
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fits", "misfits"])
 def test_whatever_the_document_tells_to_send_is_answered(gate: Gate, mode: GenerationMode) -> None:
     tenant = make_tenant()
-    key = bearer(tenant, scopes=(Scope.EVENTS_WRITE, Scope.EVENTS_BACKFILL))
+    key = bearer(tenant, scopes=(Scope.EVENTS_WRITE, Scope.EVENTS_BACKFILL, Scope.BUNDLE_READ))
     for operation in OPERATIONS.values():
-        if mode is GenerationMode.POSITIVE or operation.method == "post":
+        if mode is GenerationMode.POSITIVE or operation.method == "post" or operation.query:
             ask(gate, key, operation, mode)
     read_all(tenant)
 
@@ -197,10 +222,19 @@ def ask(gate: Gate, key: dict[str, str], operation: APIOperation, mode: Generati
     @given(case=operation.as_strategy(generation_mode=mode))
     def each(case: schemathesis.Case) -> None:
         request = case.as_transport_kwargs(base_url="http://testserver")
-        names = ("Content-Type", "Content-Encoding", "GuardOps-Backfill")
-        headers = {name: request["headers"][name] for name in names if name in request["headers"]}
+        names = ("Content-Type", "Content-Encoding", "GuardOps-Backfill", *PULL_HEADERS)
+        sent = request["headers"]
+        headers: dict[str, Any] = {
+            name: sent[name].encode("utf-8", "replace") for name in names if name in sent
+        }
         content = json.dumps(request["json"]).encode() if "json" in request else request.get("data") or b""
-        response = gate.request(case.method, request["url"], content=content, headers=key | headers)
+        response = gate.request(
+            case.method,
+            request["url"],
+            params=request.get("params"),
+            content=content,
+            headers={**key, **headers},
+        )
         assert response.status_code < 500, response.text
 
     each()
@@ -214,3 +248,47 @@ def test_any_text_in_a_text_field_is_stored(
     response = send(gate, key, json.dumps([now_event(agent=text, attributes={"a": text})]).encode())
     assert response.json()["accepted"] == 1
     read_all(tenant)
+
+
+@FUZZ
+@given(
+    headers=st.dictionaries(
+        st.sampled_from((*PULL_HEADERS, "Authorization", "User-Agent", "Accept-Encoding")), hostile_headers
+    )
+)
+def test_any_headers_of_a_pull_are_answered(gate: Gate, tenant: Tenant, headers: dict[str, bytes]) -> None:
+    key = bearer(tenant, scopes=(Scope.BUNDLE_READ,))
+    response = gate.get("/api/v1/bundle", headers={**key, **headers})
+    assert response.status_code in (200, 304, 400, 401, 403), response.text
+    signs = gate.app.state.services.fleet.take()
+    assert len(repr(signs)) < 4_000
+    write_signs(signs)
+
+
+def test_hostile_header_of_a_pull_is_ignored_or_refused(gate: Gate, tenant: Tenant) -> None:
+    key = bearer(tenant, scopes=(Scope.BUNDLE_READ,))
+    guard = {"GuardOps-Guard": b"0198c0de-7a11-7000-8000-5eed006d77e1"}
+    for name in (*PULL_HEADERS, "User-Agent"):
+        for value in HOSTILE_HEADERS:
+            response = gate.get("/api/v1/bundle", headers={**key, **guard, name: value})
+            expected = 403 if name == "GuardOps-Tenant" else 200
+            assert response.status_code == expected, (name, value[:60], response.text)
+            write_signs(gate.app.state.services.fleet.take())
+    for seen in GuardInstance.objects.all():
+        seen.full_clean()
+
+
+@FUZZ
+@given(
+    asked=st.dictionaries(
+        st.text(max_size=20), st.fixed_dictionaries({}, optional=dict.fromkeys(WORDS, st.text())), max_size=4
+    )
+)
+def test_whatever_is_asked_of_several_tenants_is_answered(
+    gate: Gate, tenant: Tenant, asked: dict[str, dict[str, str]]
+) -> None:
+    key = bearer(tenant, scopes=(Scope.BUNDLE_READ,))
+    body = json.dumps({"tenants": {tenant.slug: {}} | asked}).encode()
+    response = gate.post("/api/v1/bundles", content=body, headers=key)
+    assert response.status_code in (200, 400), response.text
+    write_signs(gate.app.state.services.fleet.take())
