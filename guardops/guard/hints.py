@@ -27,8 +27,13 @@ _NAMES = {
 _SHAPES = {
     "k": r"(?<=sk)-|_live|_test|(?<=hook)s\.slack|ia(?<=akia)[a-z0-9]{12}",
     "asia": r"[a-z0-9]{12}",
-    "g": r"h[opsur]_|ithub_pat_|lpat-|o_[0-9a-f]{6}",
+    "g": r"h[opsur]_|ithub_pat_|lpat-|o_[0-9a-f]{6}|(?<=sg)\.[\w-]{12}",
+    "p": r"(?<=np)m_",
+    "h": r"f_",
     "xox": r"",
+    "xapp-": r"",
+    "ya29": r"",
+    "eyj": r"",
     "b": r"earer\s|asic\s|(?<=-----b)egin",
     "-u": r"ser|[\s=]",
 }

@@ -377,3 +377,21 @@ def test_limit_with_a_telling_name_is_hidden_at_the_start(limits: dict[str, Any]
     assert redact_event(event)
     assert "abc" not in event.limits.values()
     assert event.limits["max_tokens"] == 5
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "npm_seeded03seeded03",
+        "hf_seeded03seeded03",
+        "ya29.seeded03seeded03",
+        "SG.seeded03seed.seeded03seed",
+        "xapp-seeded03seed",
+        "ghp_seeded03seed",
+        "eyJseeded03.seeded03",
+    ],
+)
+def test_short_key_of_a_known_maker_is_hidden(key: str) -> None:
+    event = make_run(attributes={"note": key})
+    assert redact_event(event)
+    assert "seeded03" not in event.attributes["note"]
