@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from guardops.guard.policy import BOUNDS
+from guardops.shown import count, share
 from runs.reports.metrics import MIN_RUNS_FOR_P99
 from runs.reports.percentiles import nearest_rank
 
@@ -16,6 +17,8 @@ WIDER = 4 / 3
 """Where the cap hides the tail, the suggestion is a third above the cap, to see it."""
 CENSORED_SHARE = 0.01
 """From this share of tasks near the cap on, the 99th percentile itself stands at the cap."""
+TIGHT_SHARE = 0.01
+"""A cap that more tasks than this would have met lies below the 99th percentile."""
 LOOSE = 2.5
 """From this many times the 99th percentile on, a cap hardly holds anything."""
 
@@ -88,12 +91,11 @@ class Advice:
         if self.censored:
             return Verdict("hidden", "warn", "Censored: the cap hides the tail")
         missed = 1 - spread.covered / spread.tasks
-        if missed > 1 - 0.99:
-            return Verdict("flag", "warn", f"Tight: {cap:,g} cuts {missed:.1%} of them")
+        if missed > TIGHT_SHARE:
+            return Verdict("flag", "warn", f"Tight: {count(int(cap))} cuts {share(missed)} of them")
         if spread.p99 and cap >= LOOSE * spread.p99:
             return Verdict("loose", "", f"Loose: {cap / spread.p99:,.1f} × p99")
-        covers = spread.covered / spread.tasks
-        return Verdict("ok", "ok", f"{cap:,g} covers {'all' if covers == 1 else f'{covers:.1%}'}")
+        return Verdict("ok", "ok", f"{count(int(cap))} covers {share(1 - missed) if missed else 'all'}")
 
 
 def near_from(cap: int) -> int:

@@ -33,7 +33,6 @@ class Cap:
     name: str
     column: str
     reason: Reason
-    unit: str
     beyond: bool = False
     least: int = 0
     total: bool = False
@@ -64,40 +63,39 @@ class Cap:
 
         A completed run's last turn was its answer, and asked for no other.
         """
+        counted: Amount
         match self.name:
             case "max_steps":
-                return run.steps if run.step_unit == StepUnit.TOOL_CALL else 0
+                counted = run.steps if run.step_unit == StepUnit.TOOL_CALL else 0
             case "max_turns":
-                return run.turns - (run.outcome == Outcome.COMPLETED)
+                counted = run.turns - (run.outcome == Outcome.COMPLETED)
             case "max_tokens":
-                return run.tokens_input + run.tokens_output
-        counted: Amount = getattr(run, self.column)
+                counted = run.tokens_input + run.tokens_output
+            case _:
+                counted = getattr(run, self.column)
         return counted
 
 
 _STEPS = f"CASE step_unit WHEN '{StepUnit.TOOL_CALL.value}' THEN steps ELSE 0 END"
 _TURNS = f"turns - (outcome = '{Outcome.COMPLETED.value}')::int"
+_RETRIES = Reason.TOOL_RETRY_EXHAUSTED
 
 CAPS: Mapping[str, Cap] = MappingProxyType(
     {
         cap.name: cap
         for cap in (
-            Cap("max_steps", _STEPS, Reason.STEP_BUDGET, "steps", least=1, total=True),
-            Cap("max_turns", _TURNS, Reason.MAX_TURNS, "turns", total=True),
-            Cap("max_seconds", "duration_ms", Reason.WALL_CLOCK, "s", total=True),
-            Cap("max_tokens", "tokens_input + tokens_output", Reason.TOKEN_BUDGET, "tokens", total=True),
-            Cap("max_cost", "cost", Reason.COST_BUDGET, "USD", total=True),
-            Cap(
-                *("max_retries_run", "retries", Reason.TOOL_RETRY_EXHAUSTED, "retries"),
-                beyond=True,
-                counts_refused=False,
-            ),
-            Cap("max_repeats", "peak_repeats", Reason.REPEATED_CALL, "same calls", beyond=True),
-            Cap("max_refusals", "peak_refusals", Reason.REFUSAL_LIMIT, "refusals", least=1),
-            Cap("stall_limit", "peak_stall", Reason.NO_PROGRESS, "steps in a row", least=1),
-            Cap("max_error_streak", "peak_error_streak", Reason.ERROR_STREAK, "errors in a row", least=1),
-            Cap("domain_cap", "peak_domain_calls", Reason.SOURCE_CAP, "fetches", beyond=True),
-            Cap("listing_cap", "peak_listing_pages", Reason.LISTING_CAP, "pages", beyond=True),
+            Cap("max_steps", _STEPS, Reason.STEP_BUDGET, least=1, total=True),
+            Cap("max_turns", _TURNS, Reason.MAX_TURNS, total=True),
+            Cap("max_seconds", "duration_ms", Reason.WALL_CLOCK, total=True),
+            Cap("max_tokens", "tokens_input + tokens_output", Reason.TOKEN_BUDGET, total=True),
+            Cap("max_cost", "cost", Reason.COST_BUDGET, total=True),
+            Cap("max_retries_run", "retries", _RETRIES, beyond=True, counts_refused=False),
+            Cap("max_repeats", "peak_repeats", Reason.REPEATED_CALL, beyond=True),
+            Cap("max_refusals", "peak_refusals", Reason.REFUSAL_LIMIT, least=1),
+            Cap("stall_limit", "peak_stall", Reason.NO_PROGRESS, least=1),
+            Cap("max_error_streak", "peak_error_streak", Reason.ERROR_STREAK, least=1),
+            Cap("domain_cap", "peak_domain_calls", Reason.SOURCE_CAP, beyond=True),
+            Cap("listing_cap", "peak_listing_pages", Reason.LISTING_CAP, beyond=True),
         )
     }
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from guardops.guard.events import Outcome
 from runs.partitions import run_id_bounds
 
 from .caps import Amount
-from .replay import PRICED, CapChange, CapTally, Fate, Tally
+from .replay import PRICED, CapChange, Fate, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +189,10 @@ def count_fates(stratum: Stratum, start: datetime, end: datetime) -> Tally:
         cursor.execute("SET LOCAL jit = off")  # compiling takes longer than reading a day
         cursor.execute(query.counts, query.given)
         row = cursor.fetchone()
-    tally = Tally(*row[:7], *map(Decimal, row[7:9]))
-    for place, change in enumerate(stratum.changes):
-        counts = row[9 + 5 * place : 14 + 5 * place]
-        tally.caps[change.cap.name] = CapTally(*counts[:4], Decimal(counts[4]))
-    return tally
+    caps = {
+        change.cap.name: row[9 + 5 * place : 14 + 5 * place] for place, change in enumerate(stratum.changes)
+    }
+    return Tally.read(row[:9], caps)
 
 
 def list_fates(stratum: Stratum, start: datetime, end: datetime, most: int) -> list[Listed]:

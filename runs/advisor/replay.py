@@ -7,11 +7,11 @@ is not looked at, as in shadow mode. The same is written in SQL in `runs.advisor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 from guardops.guard.events import Outcome
 
@@ -136,12 +136,18 @@ class CapTally:
     no_longer: int = 0
     saved: Decimal = Decimal(0)
 
-    def add(self, other: CapTally) -> None:
-        self.stopped += other.stopped
-        self.false_stops += other.false_stops
-        self.sooner += other.sooner
-        self.no_longer += other.no_longer
-        self.saved += other.saved
+    @classmethod
+    def read(cls, numbers: Sequence[Any]) -> Self:
+        stopped, false_stops, sooner, no_longer = map(int, numbers[:4])
+        return cls(stopped, false_stops, sooner, no_longer, Decimal(numbers[4]))
+
+    @property
+    def numbers(self) -> tuple[int | Decimal, ...]:
+        """What `read` takes."""
+        return self.stopped, self.false_stops, self.sooner, self.no_longer, self.saved
+
+    def plus(self, other: CapTally) -> CapTally:
+        return CapTally.read([a + b for a, b in zip(self.numbers, other.numbers, strict=True)])
 
 
 @dataclass(slots=True)
@@ -161,20 +167,31 @@ class Tally:
     saved_on_false_stops: Decimal = Decimal(0)
     caps: dict[str, CapTally] = field(default_factory=dict)
 
+    @classmethod
+    def read(cls, numbers: Sequence[Any], caps: Mapping[str, Sequence[Any]]) -> Self:
+        runs, completed, stopped, false_stops, failed, sooner, no_longer = map(int, numbers[:7])
+        saved, on_false_stops = map(Decimal, numbers[7:])
+        own = {name: CapTally.read(cap) for name, cap in caps.items()}
+        return cls(
+            runs, completed, stopped, false_stops, failed, sooner, no_longer, saved, on_false_stops, own
+        )
+
+    @property
+    def numbers(self) -> tuple[int | Decimal, ...]:
+        """What `read` takes, but for the caps'."""
+        return (
+            *(self.runs, self.completed, self.stopped, self.false_stops, self.failed),
+            *(self.sooner, self.no_longer, self.saved, self.saved_on_false_stops),
+        )
+
     @property
     def other(self) -> int:
         """Of those stopped: neither completed nor failed, such as forced answers."""
         return self.stopped - self.false_stops - self.failed
 
-    def add(self, other: Tally) -> None:
-        self.runs += other.runs
-        self.completed += other.completed
-        self.stopped += other.stopped
-        self.false_stops += other.false_stops
-        self.failed += other.failed
-        self.sooner += other.sooner
-        self.no_longer += other.no_longer
-        self.saved += other.saved
-        self.saved_on_false_stops += other.saved_on_false_stops
-        for name, tally in other.caps.items():
-            self.caps.setdefault(name, CapTally()).add(tally)
+    def plus(self, other: Tally) -> Tally:
+        found = Tally.read([a + b for a, b in zip(self.numbers, other.numbers, strict=True)], {})
+        for tally in (self, other):
+            for name, cap in tally.caps.items():
+                found.caps[name] = found.caps.get(name, CapTally()).plus(cap)
+        return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
@@ -17,7 +16,7 @@ from uuid import UUID
 from django.core import signing
 
 from .counting import Listed, Stratum, count_fates, list_fates
-from .replay import CapTally, Fate, Tally
+from .replay import Fate, Tally
 
 DAY = timedelta(days=1)
 BUDGET_S = 0.7
@@ -58,7 +57,7 @@ class Replaying:
     def _count_day(self, strata: Sequence[Stratum], end: datetime) -> None:
         for stratum in strata:
             tally = count_fates(stratum, end - DAY, end)
-            self.tally.add(tally)
+            self.tally = self.tally.plus(tally)
             full = len(self.listed) == MOST_LISTED and self.listed[-1].fate == Fate.FALSE_STOP
             if (tally.stopped or tally.no_longer) and not full:
                 self.listed += list_fates(stratum, end - DAY, end, MOST_LISTED)
@@ -78,14 +77,8 @@ def to_token(replaying: Replaying, fingerprint: str) -> str:
         "end": int(replaying.end.timestamp()),
         "days": replaying.days,
         "done": replaying.done,
-        "tally": [
-            *(tally.runs, tally.completed, tally.stopped, tally.false_stops, tally.failed),
-            *(tally.sooner, tally.no_longer, str(tally.saved), str(tally.saved_on_false_stops)),
-        ],
-        "caps": {
-            name: [cap.stopped, cap.false_stops, cap.sooner, cap.no_longer, str(cap.saved)]
-            for name, cap in tally.caps.items()
-        },
+        "tally": [str(number) for number in tally.numbers],
+        "caps": {name: [str(number) for number in cap.numbers] for name, cap in tally.caps.items()},
         "listed": [[one.fate, one.tenant_id, one.run_id.hex] for one in replaying.listed],
     }
     return signing.dumps(state, salt=_SALT, compress=True)
@@ -99,12 +92,10 @@ def from_token(token: str, fingerprint: str) -> Replaying | None:
         return None
     if state["for"] != fingerprint:
         return None
-    *counts, saved, on_false_stops = state["tally"]
-    caps = {name: CapTally(*cap[:4], Decimal(cap[4])) for name, cap in state["caps"].items()}
     return Replaying(
         datetime.fromtimestamp(state["end"], UTC),
         state["days"],
         state["done"],
-        Tally(*counts, Decimal(saved), Decimal(on_false_stops), caps),
+        Tally.read(state["tally"], state["caps"]),
         [Listed(fate, tenant_id, UUID(run_id)) for fate, tenant_id, run_id in state["listed"]],
     )

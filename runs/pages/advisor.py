@@ -103,7 +103,7 @@ def rows_of(draft: DraftCaps, measures: Measures, window: Window) -> list[Row]:
     if measures.seconds is not None:
         today, typed = draft.limit_in_force("max_seconds"), draft.limit_typed("max_seconds")
         advice = Advice("max_seconds", measures.seconds, today, typed)
-        rows.append(_row(draft, advice, LIMITS["max_seconds"].label, "s", _list(draft, window)))
+        rows.append(_row(draft, advice, *_named("max_seconds"), _list(draft, window)))
     return rows
 
 
@@ -114,8 +114,12 @@ def _of_steps(draft: DraftCaps, unit: str, tasks: Counter[int], window: Window) 
     # A completed task's last turn was its answer, which no cap on turns cuts.
     advice = Advice(name, spread_of(tasks, today, typed, last_counts=name != "max_turns"), today, typed)
     near = "" if today is None else _list(draft, window, step_unit=unit, steps_min=near_from(today))
-    label = LIMITS[name].label if name else "Supersteps"
-    return _row(draft, advice, label, UNITS[unit], _list(draft, window, step_unit=unit), near)
+    label, words = _named(name) if name else ("Steps", UNITS[unit])
+    return _row(draft, advice, label, words, _list(draft, window, step_unit=unit), near)
+
+
+def _named(limit: str) -> tuple[str, str]:
+    return LIMITS[limit].label, LIMITS[limit].unit
 
 
 def _row(draft: DraftCaps, advice: Advice, label: str, unit: str, tasks: str, near: str = "") -> Row:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from django.http import QueryDict
 
 DAYS = (7, 30)
+SHOWN = 10
+"""Listed runs that are seen at once; the others of the list unfold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,8 @@ def _replayed(
         url = f"{reverse('runs:policy-replay')}?{draft.query}&days={days}&from={token}"
         return found | {"state": "counting", "next": url}
     runs = _run_rows(strata, replaying)
-    return found | {"state": "counted", "runs": runs, "unlisted": _unlisted(replaying)}
+    shown, more = runs[:SHOWN], runs[SHOWN:]
+    return found | {"state": "counted", "runs": shown, "more_runs": more, "unlisted": _unlisted(replaying)}
 
 
 def _cap_rows(draft: DraftCaps, strata: Sequence[Stratum], replaying: Replaying) -> list[CapRow]:
@@ -190,8 +193,9 @@ def _links(draft: DraftCaps, strata: Sequence[Stratum], replaying: Replaying) ->
     tighter = [change for change in strata[0].changes if change.tightens]
     if len(tighter) == 1 and tighter[0].cap.name == "max_steps":
         low, high = _steps_between(tighter[0])
-        steps = {"step_unit": "tool_call", "steps_min": low, "steps_max": high}
-        found["false_stops"] = draft.links.runs(*whole, outcome="completed", **steps)
+        found["false_stops"] = draft.links.runs(
+            *whole, outcome="completed", step_unit="tool_call", steps_min=low, steps_max=high
+        )
     return found
 
 
@@ -250,7 +254,7 @@ def _amount(change: CapChange, amount: Amount) -> str:
             return money(Decimal(amount))
         case "max_seconds":
             return f"{amount / 1_000:,.0f} s"
-    return f"{count(int(amount))} {change.cap.unit}"
+    return count(int(amount))
 
 
 def _unlisted(replaying: Replaying) -> int:
