@@ -17,7 +17,6 @@ from guardops.guard.bundle import BUILTIN, Bundle, JobRules, OnStale, SigningKey
 from guardops.guard.events import Mode, PolicyInForce
 from guardops.guard.fields import PolicyError
 from guardops.guard.policy import Policy
-from guardops.guard.reasons import Reason
 from guardops.guard.snapshot import NOTHING, Snapshot
 from guardops.guard.state import RunIdentity
 from guardops.guard.tightening import tighten
@@ -54,8 +53,9 @@ class Following:
         "_start",
         "_version",
         "_who",
-        "objection",
+        "order",
         "policy",
+        "too_old",
     )
 
     def __init__(
@@ -75,12 +75,10 @@ class Following:
         """What the run starts under."""
         if stale and rules.on_stale is OnStale.BUILTIN:
             self.policy = tighten(rules.policy, BUILTIN)
-        self.objection: Reason | None = None
-        """Why the run must not begin: an order to stop, or a policy that is too old for it."""
-        if self._order_in(snapshot, moment) is not None:
-            self.objection = Reason.OPERATOR_STOP
-        elif not snapshot.admits(rules, moment):
-            self.objection = Reason.BUDGET_UNAVAILABLE
+        self.order = self._order_in(snapshot, moment)
+        """The order under which the run must not begin."""
+        self.too_old = not snapshot.admits(rules, moment)
+        """Whether the policy is older than it allows a run to begin with."""
 
     def has_news(self, at: float) -> bool:
         """Say whether anything may have changed by ``at`` seconds since the run's start."""

@@ -90,7 +90,9 @@ class RunGuard:
             root.resume(run_id)
         if self._keeper is not None:
             self._keeper.take_up(self.state, self.ladder, resumed=resumed, stopped=stopped)
-        if self._following is not None and (reason := self._following.objection) is not None:
+        if self._following is not None and (self._following.order or self._following.too_old):
+            self.ladder.order = self._following.order
+            reason = Reason.OPERATOR_STOP if self.ladder.order else Reason.BUDGET_UNAVAILABLE
             self.ladder.stand_aside(self.counts.tool_calls, reason)
             root.stop_run(run_id)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from guardops.guard.bundle import StopOrder
 from guardops.guard.events import Action, Intervention, Mode, WouldHalt
 from guardops.guard.policy import Policy
 from guardops.guard.reasons import Family, Reason, family_of
@@ -33,6 +34,7 @@ class Ladder:
         "interventions",
         "max_refusals",
         "mode",
+        "order",
         "partial_ok",
         "reason",
         "root",
@@ -51,6 +53,8 @@ class Ladder:
         self.standing: Action | None = None
         """The rung that ended the run's ordinary work: force_answer, escalate or halt."""
         self.reason: str | None = None
+        self.order: StopOrder | None = None
+        """The published order that stopped the run, if that is why."""
 
     def hold_to(self, policy: Policy) -> None:
         """Answer by this policy from here on."""
@@ -114,15 +118,23 @@ class Ladder:
         if self.standing is not Action.HALT:
             self._stand(Action.ESCALATE, reason.value, step)
 
-    def obey(self, step: int, *, root: bool) -> None:
-        """Halt by a person's order, whatever the run stands for; with ``root`` all of its root."""
+    def obey(self, order: StopOrder, step: int) -> None:
+        """Halt by a person's order, whatever the run stands for: what the order names, and no more."""
         if self.standing is not Action.HALT:
-            self._stand(Action.HALT, Reason.OPERATOR_STOP.value, step, root=root)
+            self.order = order
+            self._stand(Action.HALT, Reason.OPERATOR_STOP.value, step, root=order.ends_the_root)
 
     def stand_aside(self, step: int, reason: Reason) -> None:
         """Halt this run alone: its root, and a run of the same id elsewhere, go on."""
         self.standing, self.reason = Action.HALT, reason.value
         self._note(Action.HALT, reason.value, step)
+
+    @property
+    def said(self) -> str:
+        """What whoever stopped the run said of it; empty where nobody did."""
+        if self.order is None or not self.order.reason:
+            return ""
+        return f"The run was stopped by a person: {self.order.reason}"
 
     @property
     def stops(self) -> bool:

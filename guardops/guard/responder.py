@@ -47,7 +47,8 @@ class Responder:
         sibling = batch is not None and batch == self._batch
         if halted is not None or (standing is Action.FORCE_ANSWER and not sibling):
             self.halt(halted)
-        return Check(self.ladder.standing or Action.HALT, known(self.ladder.reason) or Reason.OPERATOR_STOP)
+        reason = known(self.ladder.reason) or Reason.OPERATOR_STOP
+        return Check(self.ladder.standing or Action.HALT, reason, message=self.ladder.said)
 
     def refuse(
         self, trip: Trip, tool: str, batch: BatchId | None, call: Call | None = None, text: str = ""
@@ -115,13 +116,13 @@ class Responder:
 
     def obey(self, order: StopOrder) -> None:
         """Stop by a person's order: what it names, and no more."""
-        self.ladder.obey(self._counts.tool_calls, root=order.ends_the_root)
+        self.ladder.obey(order, self._counts.tool_calls)
 
     def standing(self) -> Verdict:
         """Return where the run stands."""
         if self.ladder.standing is None:
             return CONTINUE
-        return Verdict(self.ladder.standing, known(self.ladder.reason))
+        return Verdict(self.ladder.standing, known(self.ladder.reason), self.ladder.said)
 
     def landed(self, ticket: Ticket) -> None:
         """Note that a call is no longer in flight."""

@@ -35,6 +35,7 @@ from guardops.guard.redaction import hidden_args
 from guardops.guard.sources import MAX_NAMED, Visit
 from guardops.guard.state import Call, RunIdentity, RunState, Ticket
 from guardops.guard.stores import StoreError
+from guardops.guard.texts import encodable
 
 VERSION = "0.1.0"
 MAX_STEPS = 20
@@ -267,6 +268,8 @@ def _detail(record: Record) -> dict[str, Any] | None:
     uncertain = [row for row in record.state.ledger if row.uncertain and row.fingerprint not in under_way]
     if uncertain:
         detail["unresolved"] = [row.tool[:128] for row in uncertain][:MAX_STEPS]
+    if (order := record.ladder.order) is not None:
+        detail["stop"] = {"id": encodable(order.id)[:64], "reason": encodable(order.reason)[:500]}
     if record.counts.faults:
         detail["guard_faults"] = record.counts.faults
     return detail or None

@@ -186,8 +186,11 @@ def test_an_order_ends_a_running_run_at_its_next_step(world: World, place: str) 
     }
     answer = answers[place]()
     assert (answer.action, said(answer)) == (Action.HALT, "operator_stop")
+    assert answer.message == "The run was stopped by a person: r"
     event = run.end(Outcome.COMPLETED)
     assert (event.outcome, event.halt_reason) == (Outcome.HALTED, "operator_stop")
+    assert event.halt_detail is not None
+    assert event.halt_detail["stop"] == {"id": "s1", "reason": "r"}
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,11 @@ def test_a_run_does_not_begin_under_an_order_and_its_task_is_free_once_it_is_lif
     world.published.order("tenant", expires_at=(NOW + timedelta(seconds=60)).isoformat())
     run = world.run(root_task_id="root")
     assert said(run.reserve_turn()) == "operator_stop"
-    assert run.end().outcome is Outcome.HALTED
+    event = run.end()
+    assert (event.outcome, event.halt_detail) == (
+        Outcome.HALTED,
+        {"stop": {"id": "s1", "reason": "r"}},
+    )
     world.seconds = 60.0
     assert step(world.run(root_task_id="root")).allowed, "the order is over by itself"
 
