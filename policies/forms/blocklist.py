@@ -70,6 +70,12 @@ class BlockFilterForm(forms.Form):
     def tenant_chosen(self) -> Tenant | None:
         return self.tenants.get(self.cleaned_data.get("tenant", ""))
 
+    @property
+    def tenant_in_view(self) -> Tenant | None:
+        """The tenant that is asked for, or the only one that there is for the reader."""
+        [only] = self.tenants.values() if len(self.tenants) == 1 else [None]
+        return self.tenant_chosen or only
+
     def narrow(self, sources: BlockedSourceQuerySet, now: datetime) -> BlockedSourceQuerySet:
         """Return those of ``sources`` that are asked for; of a tenant all that holds there."""
         asked = self.cleaned_data

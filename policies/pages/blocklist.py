@@ -68,6 +68,7 @@ def blocklist(request: AuthenticatedRequest) -> HttpResponse:
         "form": form,
         "page": page,
         "rows": rows,
+        "tenant": form.tenant_in_view,
         "tab": form.cleaned_data.get("tab", ""),
         "may_edit": reader.may_edit_something,
         "bulk": any(row.may_edit and not row.over for row in rows),
@@ -92,15 +93,14 @@ def blocklist_csv(request: AuthenticatedRequest) -> HttpResponseBase:
 @never_cache
 @require_safe
 def proposed(request: AuthenticatedRequest) -> HttpResponse:
-    form, seen = _asked(request), access.visible(request.user).tenants
+    form = _asked(request)
     valid = form.is_valid()
-    tenant = form.tenant_chosen if valid else None
     context = {
         "form": form,
         "tab": "proposed",
         "may_edit": reader_of(request.user).may_edit_something,
-        "tenant": tenant or (seen[0] if len(seen) == 1 and valid else None),
-        "state": "invalid" if not valid else "rows" if seen else "nobody",
+        "tenant": form.tenant_in_view,
+        "state": "invalid" if not valid else "rows" if form.tenants else "nobody",
         "kept": first_page(without(tidy(request.GET), "tab")).urlencode(),
     }
     return render(request, "policies/blocklist_proposed.html", context)
