@@ -10,8 +10,9 @@ from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant
 from policies.publish.policies import Place, save_policy
+from runs.choices import Cut, Grain
+from runs.models import Rollup
 from tests.factories import make_member, make_tenant
-from tests.runs.rows import fold, insert_rows, make_row
 
 NOW = datetime.now(UTC)
 ASK = reverse("runs:job-types")
@@ -22,9 +23,15 @@ def tenant(db: None) -> Tenant:
     """A tenant in which research, support and something hostile ran."""
     tenant = make_tenant("acme")
     for job_type in ("research", "support", "<b>\u202e"):
-        insert_rows([make_row(NOW - timedelta(hours=1), tenant_id=tenant.pk, job_type=job_type)])
-    fold(NOW)
+        ran(tenant, job_type, NOW - timedelta(hours=1))
     return tenant
+
+
+def ran(tenant: Tenant, job_type: str, at: datetime) -> None:
+    """Count a run of that hour, as folding does."""
+    Rollup.objects.create(
+        tenant_id=tenant.pk, cut=Cut.JOB, grain=Grain.QUARTER, job_type=job_type, at=at, runs=1
+    )
 
 
 def offered(client: Client, person: object) -> list[tuple[str, str]]:
@@ -40,6 +47,7 @@ def rule(tenant: Tenant, job_type: str, *, wide: bool) -> None:
 
 
 def test_job_types_that_ran_are_offered_a_policy(client: Client, tenant: Tenant) -> None:
+    ran(tenant, "forgotten", NOW - timedelta(days=8))
     found = offered(client, make_member(tenant, Role.ADMIN))
     assert [job for job, _ in found] == ["<b>\u202e", "research", "support"]
     assert found[1][1] == "tenant=acme&job=research"
