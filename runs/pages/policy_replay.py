@@ -132,12 +132,15 @@ def _replayed(
     if replaying is None:
         replaying = Replaying(floor_quarter(now) + QUARTER, days)
     replaying.go_on(strata, time.monotonic)
+    changes = [change for stratum in strata for change in stratum.changes]
     found = {
         "replaying": replaying,
         "tally": replaying.tally,
         "caps": _cap_rows(draft, strata, replaying),
         "links": _links(draft, strata, replaying),
-        "priced": any(c.tightens and c.cap.name in PRICED for s in strata for c in s.changes),
+        "priced": any(change.tightens and change.cap.name in PRICED for change in changes),
+        "tightens": any(change.tightens for change in changes),
+        "loosens": not all(change.tightens for change in changes),
         "false_share": replaying.tally.false_stops / (replaying.tally.completed or 1),
     }
     if not replaying.finished:

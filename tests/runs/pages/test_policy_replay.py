@@ -77,6 +77,7 @@ def test_looser_cap_stops_no_longer(cast: Cast, viewer: Client, now: datetime) -
     store(cast, now, HALTED, {**HALTED, "halt_reason": "cycle_period_2"})
     found = tally(viewer, f"{HERE}&max_steps=60")
     assert (found.stopped, found.no_longer, found.saved) == (0, 1, 0)
+    assert "looser caps save nothing" in ask(viewer, f"{HERE}&max_steps=60").text
 
 
 def test_cap_without_a_price_saves_a_dash(cast: Cast, viewer: Client, now: datetime) -> None:
