@@ -20,7 +20,7 @@ from policies.limits import LIMITS
 from policies.pages.places import place_query
 from runs.advisor.advice import CAP_OF_UNIT, Advice, near_from, spread_of
 from runs.advisor.measures import Measures, read_measures
-from runs.reports.metrics import Scope, Window
+from runs.reports.metrics import AsOf, Scope, Window
 from runs.reports.pages import PageRequest
 from runs.reports.panels.steps import UNITS
 from runs.reports.windows import ceil_quarter, parse_window
@@ -51,7 +51,7 @@ class Row:
 def advisor(request: PageRequest) -> HttpResponse:
     now, fragment = timezone.now(), wants_fragment(request)
     draft = read_draft(request.user, request.GET, now)
-    state, rows, window, as_of = "nobody", [], _window(draft, now), now
+    state, rows, window, as_of = "nobody", [], _window(draft, now), AsOf(now, exact=True, tail_rows=0)
     if draft.tenant_ids:
         try:
             measures = _read(draft, window, now)
@@ -60,7 +60,7 @@ def advisor(request: PageRequest) -> HttpResponse:
                 raise
             state = "slow"
         else:
-            rows, as_of = rows_of(draft, measures, window), measures.as_of.at
+            rows, as_of = rows_of(draft, measures, window), measures.as_of
             state = "rows" if rows else "none"
     context = {
         "asked": draft,
@@ -69,7 +69,8 @@ def advisor(request: PageRequest) -> HttpResponse:
         "state": state,
         "rows": rows,
         "window": window,
-        "as_of": as_of,
+        "as_of": as_of.at,
+        "behind": 0 if as_of.exact else as_of.tail_rows,
     }
     # htmx shows no page that is an error: the words for it are the fragment.
     status = 503 if state == "slow" and not fragment else 200

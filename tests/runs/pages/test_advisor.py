@@ -15,6 +15,7 @@ from guardops.tenants.models import Tenant, User
 from policies.publish.policies import Place, save_policy
 from runs.pages.advisor import Row
 from runs.pages.list import read_listing
+from runs.rollup import tail
 from tests.runs.pages.conftest import Cast
 from tests.runs.rows import fold, insert_rows, make_row
 
@@ -174,6 +175,14 @@ def test_value_no_guard_takes_is_said_and_what_is_in_force_judged(
     response = viewer.get("/runs/advisor/?tenant=research&job=research&max_steps=501")
     assert "must lie between 0 and 500" in response.text
     assert response.context["rows"][0].advice.draft == 40
+
+
+def test_steps_behind_a_long_tail_say_as_of_when(
+    cast: Cast, viewer: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(cast, now, 3)
+    monkeypatch.setattr(tail, "LONGEST", 2)
+    assert "3 runs that came since" in viewer.get("/runs/advisor/?tenant=research&job=research").text
 
 
 def test_nothing_completed_yet_says_what_comes(cast: Cast, viewer: Client) -> None:
