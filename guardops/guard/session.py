@@ -61,7 +61,9 @@ class Guard:
     """The guard of one process: a policy, a store, a reporter, and the edge's clock, sleep and jitter.
 
     ``policy`` is what the application declares of itself and its tools. Where there are ``policies``, a run
-    is held to what they publish for its job type, field by field; ``policy`` stands where they say nothing.
+    is held to what they publish for its job type, field by field; ``policy`` stands where they say nothing,
+    and for runs of a tenant that they are not of. A :class:`guardops.guard.client.PolicyClient` is handed in
+    once it has begun.
     """
 
     def __init__(

@@ -177,3 +177,13 @@ def test_merge_leaves_what_it_is_given_alone() -> None:
 def test_order_ends_what_it_names(scope: StopScope, name: str, ends: bool) -> None:
     order = StopOrder(id="1", scope=scope, name=name)
     assert order.ends(job_type="research", root_task_id="t-1", run_id="r-1") is ends
+
+
+def test_block_that_makes_no_sense_is_no_policy() -> None:
+    blocked = [{"kind": "domain", "name": "a.example", "action": "pass"}]
+    assert code_of(msgspec.json.encode(make_document(blocked=blocked))) == "invalid_policy"
+
+
+def test_version_that_is_no_number_is_no_policy() -> None:
+    documents = {"research": {"version": "seven"}}
+    assert code_of(msgspec.json.encode(make_document(job_types=documents))) == "invalid_policy"
