@@ -161,7 +161,7 @@ def failing() -> Iterator[Sequence[Cell]]:
     raise RuntimeError("the database went away")
 
 
-def test_failure_on_the_way_is_the_last_line_and_an_error() -> None:
+def test_failure_on_the_way_is_the_last_line_and_an_error(db: None) -> None:
     response = csv_response("x.csv", ["a"], failing())
 
     assert records(response)[-2:] == [
@@ -228,7 +228,7 @@ def test_file_arrives_whole_through_the_door(download: Any, encoding: str) -> No
     assert whole
 
 
-def test_exports_leave_threads_for_pages(settings: Any) -> None:
+def test_exports_leave_threads_for_pages(db: None, settings: Any) -> None:
     settings.WEB_THREADS = 8
     under_way = [csv_response("x.csv", ["a"], iter(failing())) for _ in range(2)]
     parts = [iter(response.streaming_content) for response in under_way]  # type: ignore[attr-defined]
