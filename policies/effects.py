@@ -32,7 +32,7 @@ def _alone(path: tuple[str, ...], base: Mapping[str, Any], source: Mapping[str, 
         case ("limits" | "ladder" as key, name):
             return {key: _with(name, base.get(key, {}), source.get(key, {}))}
         case ("tools", tool):
-            named = {tool: {}} if tool in source.get("tools", {}) else {}
+            named: dict[str, Any] = {tool: {}} if tool in source.get("tools", {}) else {}
             return {"tools": named, "allow_list": base.get("allow_list", False)}
         case ("tools", tool, name):
             spec = _with(name, *(document.get("tools", {}).get(tool, {}) for document in (base, source)))

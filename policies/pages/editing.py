@@ -135,8 +135,8 @@ def _review(request: AuthenticatedRequest, draft: Draft, form: PolicyForm) -> Ht
 def _replayed(form: PolicyForm) -> dict[str, Any]:
     """Return what past runs are replayed against; an empty limit says that all were left empty."""
     document = form.document()
-    mode = {"mode": document["mode"]} if "mode" in document else {}
-    return document.get("limits", {"max_steps": ""}) | mode
+    limits: dict[str, Any] = document.get("limits", {"max_steps": ""})
+    return limits | ({"mode": document["mode"]} if "mode" in document else {})
 
 
 def _kept(sent: QueryDict) -> list[tuple[str, str]]:
