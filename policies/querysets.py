@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.db import models
@@ -76,7 +76,7 @@ class GuardInstanceQuerySet(models.QuerySet["GuardInstance"]):
     def for_tenants(self, tenants: TenantQuerySet) -> GuardInstanceQuerySet:
         return self.filter(tenant__in=tenants)
 
-    def with_state(self, now: datetime) -> GuardInstanceQuerySet:
+    def with_state(self, now: datetime) -> Any:
         """Add each guard's ``state`` at ``now``, and in ``missed_at`` when the first revision that it lacks
         was published (null where it lacks none)."""
         revisions = apps.get_model("policies", "BundleRevision").objects

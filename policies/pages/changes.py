@@ -10,17 +10,22 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from guardops.htmx import wants_fragment
+from guardops.htmx import HtmxRequest, wants_fragment
 from guardops.tenants.access import administered_organisations, visible_tenants
 from guardops.tenants.models import Tenant, User
-from guardops.tenants.pages.requests import AuthenticatedRequest
 from guardops.tenants.querysets import TenantQuerySet
 from policies.fleet import read_applied
 from policies.models import Change
 
 
+class ChangeRequest(HtmxRequest):
+    """What LoginRequiredMiddleware lets through."""
+
+    user: User
+
+
 @require_safe
-def change(request: AuthenticatedRequest, change_id: UUID) -> HttpResponse:
+def change(request: ChangeRequest, change_id: UUID) -> HttpResponse:
     found, now = change_or_404(request.user, change_id), timezone.now()
     context = {"change": found, "applied": read_applied(concerned(found), now), "as_of": now}
     page = "policies/_change.html" if wants_fragment(request) else "policies/change.html"

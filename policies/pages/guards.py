@@ -45,9 +45,10 @@ class GuardFilterForm(forms.Form):
         if asked["tenant"]:
             tenants = tenants.filter(slug=asked["tenant"])
         guards = GuardInstance.objects.for_tenants(tenants).with_state(now)
-        if asked["state"]:
-            return guards.filter(state=asked["state"])
-        return guards.exclude(state=GuardState.GONE)
+        narrowed: GuardInstanceQuerySet = (
+            guards.filter(state=asked["state"]) if asked["state"] else guards.exclude(state=GuardState.GONE)
+        )
+        return narrowed
 
 
 @require_safe
