@@ -16,11 +16,12 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
+from guardops.tenants.cluster import read_system_identifier
 from runs.ingest.sweep import sweep_live
 from runs.models import RetentionRun
 from runs.partitions import DAYS_BACK, existing_days, first_id
 from runs.rollup.fold import ForeignCluster
-from runs.rollup.state import State, read_system_identifier
+from runs.rollup.state import State
 
 from .beside import delete_beside_before
 from .days import Day, detach_day, drop_detached, due_days

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 from django.db import connection, transaction
 
+from guardops.tenants.cluster import read_system_identifier
 from guardops.tenants.errors import GuardOpsError
 from runs.choices import Grain
 
-from .state import State, read_system_identifier
+from .state import State
 from .upserts import additions, copies
 
 LOCK_SPACE = 0x666F6C64

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.db import connection, transaction
 
+from guardops.tenants.cluster import read_system_identifier
+
 from .fold import LOCK_SPACE
-from .state import State, read_system_identifier
+from .state import State
 
 _COUNTED, _UNCOUNTED = 1, 2
 """Marks below that of any transaction: what fold has counted, and what it has not."""
