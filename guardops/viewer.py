@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 ZONE_COOKIE = "zone"
+ZONE_OF_SESSION = "zone"
+"""Where the session keeps the zone of the person's organisation."""
 
 
 def zone_named(name: str) -> ZoneInfo | None:
@@ -28,21 +30,31 @@ def current_zone() -> str:
     return str(timezone.get_current_timezone())
 
 
+def zone_of(request: HttpRequest) -> ZoneInfo | None:
+    """Return the zone that the page's clock was set to; None is UTC.
+
+    Who has set none has their organisation's, as of their sign-in.
+    """
+    chosen = request.COOKIES.get(ZONE_COOKIE)
+    if chosen is None and hasattr(request, "session"):
+        chosen = request.session.get(ZONE_OF_SESSION)
+    return zone_named(chosen or "")
+
+
 class ViewerZoneMiddleware:
-    """Render times in the zone that the page's Local button put into a cookie; UTC without one."""
+    """Render times in the zone of whoever looks."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        zone = zone_named(request.COOKIES.get(ZONE_COOKIE, ""))
-        with timezone.override(zone):
+        with timezone.override(zone_of(request)):
             return self.get_response(request)
 
 
 def viewer(request: HttpRequest) -> dict[str, Any]:
     """Context of every page: whether its clock is the viewer's own, and when it was made."""
     return {
-        "clock_is_local": zone_named(request.COOKIES.get(ZONE_COOKIE, "")) is not None,
+        "clock_is_local": current_zone() != "UTC",
         "as_of": timezone.now(),
     }

@@ -30,7 +30,7 @@
       const button = event.target.closest("button");
       if (!button) return;
       const local = button.dataset.value === "local";
-      setCookie("zone", local ? Intl.DateTimeFormat().resolvedOptions().timeZone : "");
+      setCookie("zone", local ? Intl.DateTimeFormat().resolvedOptions().timeZone : "UTC");
       press(group, button);
       location.reload();
     });

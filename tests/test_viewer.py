@@ -10,8 +10,9 @@ from django.utils import timezone
 from guardops.viewer import ViewerZoneMiddleware, current_zone, viewer
 
 
-def zone_of_a_request(cookie: str | None) -> str:
+def zone_of_a_request(cookie: str | None, session: dict[str, str] | None = None) -> str:
     request = RequestFactory().get("/")
+    request.session = session or {}  # type: ignore[assignment]
     if cookie is not None:
         request.COOKIES["zone"] = cookie
     middleware = ViewerZoneMiddleware(lambda _: HttpResponse(current_zone()))
@@ -32,5 +33,12 @@ def test_cookie_that_names_no_zone_leaves_utc(cookie: str | None) -> None:
 def test_page_knows_whether_its_clock_is_local() -> None:
     request = RequestFactory().get("/")
     assert viewer(request)["clock_is_local"] is False
-    request.COOKIES["zone"] = "Europe/Berlin"
-    assert viewer(request)["clock_is_local"] is True
+    with timezone.override("Europe/Berlin"):
+        assert viewer(request)["clock_is_local"] is True
+
+
+@pytest.mark.parametrize(
+    ("cookie", "zone"), [(None, "Asia/Kathmandu"), ("", "UTC"), ("Europe/Berlin", "Europe/Berlin")]
+)
+def test_clock_that_nobody_set_is_the_organisations(cookie: str | None, zone: str) -> None:
+    assert zone_of_a_request(cookie, session={"zone": "Asia/Kathmandu"}) == zone

@@ -79,3 +79,10 @@ def rename_tenant(tenant: Tenant, name: str, *, actor: User | System) -> None:
     tenant.clean_fields(exclude={field.name for field in Tenant._meta.fields} - {"name"})
     with acting(actor):
         tenant.save(update_fields=["name"])
+
+
+def home_zone(user: User) -> str:
+    """Return the time zone of the organisation that a person works in; empty for none, or several."""
+    zones = Organisation.objects.filter(memberships__user=user).order_by("pk").distinct()[:2]
+    found = [organisation.time_zone for organisation in zones]
+    return found[0] if len(found) == 1 else ""

@@ -32,8 +32,8 @@ class StopForm(forms.Form):
         label="Which one",
         max_length=128,
         required=False,
-        help_text="The job type, the task's id, or the run's id; for a run with an id of its sender's, that one. "
-        "Empty for the whole tenant.",
+        help_text="The job type, or the id of the task or run; a run with an id of its sender's goes by that."
+        " Empty for the whole tenant.",
     )
     reason = forms.CharField(
         max_length=MAX_REASON,

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from uuid import uuid4
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 
+from guardops.tenants.actors import SYSTEM
 from guardops.tenants.models import Tenant, User
+from policies.choices import StopScope
+from policies.publish.stops import issue_stop, lift_stop
+from policies.pull.fleet import Sign, write_signs
 from runs.models import Run
 from tests.browser.conftest import LOOKS, Desk, Desks, Look
 from tests.browser.seeds import insert_day
@@ -27,9 +33,26 @@ PAGES: dict[str, Callable[[Tenant], str]] = {
     "key-create": lambda _: reverse("tenants:key-create"),
     "audit": lambda _: reverse("tenants:audit"),
     "connect": lambda _: reverse("runs:connect"),
+    "stops": lambda tenant: stops_of(tenant),
+    "stop-new": lambda _: reverse("policies:stop-new"),
+    "guards": lambda tenant: guards_of(tenant),
     "not-found": lambda _: "/nowhere/",
     "nonsense": lambda _: "/?range=3y",
 }
+
+
+def stops_of(tenant: Tenant) -> str:
+    order = {"reason": "it loops", "actor": SYSTEM, "now": datetime.now(UTC)}
+    lift_stop(issue_stop(tenant, StopScope.TASK, "t-1", **order).stop, actor=SYSTEM, now=order["now"])
+    issue_stop(tenant, StopScope.JOB_TYPE, "research", **order)
+    return reverse("policies:stops")
+
+
+def guards_of(tenant: Tenant) -> str:
+    for number in range(5):
+        applied = f"{number}:0123456789abcdef;src=server;age=1"
+        write_signs({(tenant.pk, str(uuid4())): Sign(datetime.now(UTC), applied, "", "")})
+    return reverse("policies:guards")
 
 
 def run_of(tenant: Tenant) -> str:

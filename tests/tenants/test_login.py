@@ -4,8 +4,11 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from guardops.tenants.actors import SYSTEM
+from guardops.tenants.choices import Role
 from guardops.tenants.models import User, UserEvent
-from tests.factories import PASSWORD, make_user
+from guardops.tenants.people import set_membership
+from tests.factories import PASSWORD, make_organisation, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -125,3 +128,15 @@ def test_a_way_back_to_the_login_itself_leads_to_the_overview(client: Client) ->
 def test_a_cookie_that_no_session_can_have_opens_none(client: Client, cookie: str) -> None:
     client.cookies[settings.SESSION_COOKIE_NAME] = cookie
     assert client.get("/")["Location"] == f"{URL}?next=/"
+
+
+@pytest.mark.parametrize(("organisations", "zone"), [(1, "Asia/Kathmandu"), (2, "")])
+def test_session_knows_the_zone_of_the_only_organisation(
+    client: Client, organisations: int, zone: str
+) -> None:
+    user = make_user()
+    for _ in range(organisations):
+        organisation = make_organisation(time_zone="Asia/Kathmandu")
+        set_membership(user=user, organisation=organisation, role=Role.VIEWER, actor=SYSTEM)
+    client.post("/login/", {"username": user.username, "password": PASSWORD})
+    assert client.session["zone"] == zone

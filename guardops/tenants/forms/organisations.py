@@ -86,7 +86,7 @@ class OrganisationForm(forms.Form):
         label="Time zone",
         max_length=64,
         validators=[known_zone],
-        help_text="Where the organisation works, such as Europe/Berlin; people choose their own clock.",
+        help_text="The clock of its people until they choose one, as of their next sign-in.",
         widget=forms.TextInput(attrs={"list": "zones", "autocomplete": "off"}),
     )
     retention_days = forms.IntegerField(

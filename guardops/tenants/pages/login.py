@@ -11,7 +11,9 @@ from django.utils import timezone
 
 from guardops.tenants.actors import acting
 from guardops.tenants.errors import TooManyTries
+from guardops.tenants.organisations import home_zone
 from guardops.tenants.throttle import Guess, Try
+from guardops.viewer import ZONE_OF_SESSION
 
 from .throttled import too_many, try_of
 
@@ -39,4 +41,6 @@ class Login(LoginView):
         self.taken.succeeded(timezone.now())
         # The audit trail shows a login as a change of the person by the person.
         with acting(form.get_user()):
-            return super().form_valid(form)
+            response = super().form_valid(form)
+        self.request.session[ZONE_OF_SESSION] = home_zone(form.get_user())
+        return response
