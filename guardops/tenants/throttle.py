@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import unicodedata
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -160,7 +161,9 @@ def _locked(digests: list[bytes], now: datetime) -> dict[bytes, _Row]:
 
 
 def _folded(name: str) -> str:
-    return name.strip().casefold()
+    # Sign-in takes a wide letter for the plain one, and the look-up of an address compares capitals, in which
+    # an i without its dot is one with it: no such spelling gets tries of its own.
+    return unicodedata.normalize("NFKC", name).strip().upper().casefold()
 
 
 def _pair(guess: Guess, name: str, address: str) -> bytes:

@@ -102,10 +102,15 @@ def test_who_is_proved_by_a_link_has_a_place_of_theirs() -> None:
     assert refused_until() is None
 
 
-@pytest.mark.parametrize("other", ["MARA", " mara ", "Mara"])
+@pytest.mark.parametrize("other", ["MARA", " mara ", "Mara", "\uff4d\uff41\uff52\uff41", "\U0001d426ara"])
 def test_spellings_of_one_name_are_counted_together(other: str) -> None:
     fail(times=PAIR.free)
     assert refused_until(other) is not None
+
+
+def test_an_address_is_counted_as_its_look_up_compares_it() -> None:
+    fail("mike@example.com", times=PAIR.free)
+    assert refused_until("m\u0131ke@example.com") is not None
 
 
 def test_requests_for_a_link_are_counted_apart() -> None:
