@@ -131,7 +131,8 @@ class PolicyClient:
         """Ask once, put what came in force, and return the seconds until the next time."""
         began = self._clock()
         held = self.snapshot
-        first = held.src is not PolicySource.SERVER
+        # Whoever has just refused a bundle waits for the next one: asked at once, the server says 304 at once.
+        first = held.src is not PolicySource.SERVER and not self._reject
         ask = Ask(
             wait=0.0 if first else self._pace.wait,
             etag=held.bundle.etag if held.bundle else "",
@@ -149,11 +150,12 @@ class PolicyClient:
 
     def _confirmed(self, reply: Reply, ask: Ask, took: float) -> float:
         held = self.snapshot
-        if held.bundle is not None and not self._reject:
+        confirmed = held.bundle is not None and not self._reject
+        if held.bundle is not None and confirmed:
             self.snapshot = Snapshot(held.bundle, PolicySource.SERVER, self._now())
             if self._file is not None:
                 self._file.confirm()
-        honoured = reply.long_poll and (ask.wait == 0 or took >= ask.wait * 0.9)
+        honoured = reply.long_poll and (took >= ask.wait * 0.9 if ask.wait else confirmed)
         return 0.0 if honoured else self._spread(reply.poll_after)
 
     def _received(self, reply: Reply) -> float:

@@ -151,6 +151,20 @@ def test_good_bundle_after_a_bad_one_ends_the_report(make: Make) -> None:
     assert "guardops-reject" not in gate.requests[2]
 
 
+def test_first_bundle_that_is_refused_is_waited_on_and_not_asked_for_at_once(make: Make) -> None:
+    with LittleGate(document_answer(BROKEN), nothing_new()) as gate:
+        client = make(gate)
+        client.tick()
+        again = client.tick()
+    assert gate.requests[1]["path"] == "/api/v1/bundle?wait=30"
+    assert again > 0  # nobody held it
+
+
+def test_nothing_new_for_a_guard_that_has_nothing_is_not_asked_for_at_once(make: Make) -> None:
+    with LittleGate(nothing_new()) as gate:
+        assert make(gate).tick() > 0
+
+
 def test_body_that_nobody_named_is_not_asked_for_at_once(make: Make) -> None:
     with LittleGate(Answer(200, b"<html>a proxy's page</html>")) as gate:
         assert make(gate).tick() > 0
