@@ -49,7 +49,7 @@ def publish_bundles(tenant_ids: Collection[int], change: Change | None, now: dat
     """
     published = Published()
     # Locked in ascending order, so that two edits never wait for each other in a circle.
-    tenants = list(Tenant.objects.filter(pk__in=tenant_ids).order_by("pk").select_for_update())
+    tenants = list(Tenant.objects.filter(pk__in=tenant_ids).order_by("pk").select_for_update(no_key=True))
     _give_secrets(tenants, now)
     epoch, rows = current_epoch(now), read_rows(tenants, now)
     latest = _latest([tenant.pk for tenant in tenants])
@@ -70,7 +70,7 @@ def publish_bundles(tenant_ids: Collection[int], change: Change | None, now: dat
 
 def publish_first(tenant_id: int, now: datetime) -> None:
     """Give a tenant its first bundle; does nothing where it has one. Must run inside `publishing`."""
-    tenant = Tenant.objects.select_for_update().get(pk=tenant_id)
+    tenant = Tenant.objects.select_for_update(no_key=True).get(pk=tenant_id)
     if tenant.bundle_revision == 0:
         publish_bundles([tenant_id], None, now)
 

@@ -124,7 +124,7 @@ def _lock(place: Place, seen: int) -> JobPolicy | None:
 
     Two first versions meet at the unique key: locking the organisation makes one wait for the other.
     """
-    Organisation.objects.select_for_update().get(pk=place.organisation.pk)
+    Organisation.objects.select_for_update(no_key=True).get(pk=place.organisation.pk)
     policy = JobPolicy.objects.filter(**_key(place)).first()
     if (policy.version if policy else 0) != seen:
         raise PolicyChanged(policy.versions.get(number=policy.version) if policy else None)

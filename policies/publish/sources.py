@@ -88,6 +88,7 @@ def remove_sources(
 ) -> tuple[list[BlockedSource], Change | None]:
     """Take sources off the list; returns those that were on it, and the change."""
     with publishing(actor):
+        _hold(reach)  # who blocks locks rows in the order in which they are named
         rows = _on_the_list(reach).filter(pk__in=ids).order_by("pk").select_for_update(of=("self",))
         found = list(rows)
         if not found:

@@ -63,7 +63,7 @@ def _end_version(version: PolicyVersion, now: datetime) -> bool:
 def rotate_secret(tenant: Tenant, *, actor: User | System, now: datetime) -> SigningSecret:
     """Give a tenant a new signing secret; those before it end after a week, so that two are live."""
     with publishing(actor):
-        Tenant.objects.select_for_update().get(pk=tenant.pk)
+        Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
         SigningSecret.objects.filter(tenant=tenant, not_after=None).update(not_after=now + OVERLAP)
         secret = SigningSecret.objects.create(
             tenant=tenant, kid=new_kid(), secret=secrets.token_hex(32), created_at=now
