@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.utils.dateparse import parse_datetime
@@ -49,4 +49,4 @@ def parse_since(text: str, now: datetime) -> datetime:
         since = None
     if since is None or since.tzinfo is None or not now - _EARLIEST <= since <= now:
         return now - LOOK_BACK
-    return since
+    return since.astimezone(UTC)  # the database knows no offset of half a second

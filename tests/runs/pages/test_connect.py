@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from urllib.parse import urlencode
 
 import pytest
@@ -141,3 +141,10 @@ def test_a_moment_that_is_none_is_a_day_ago(text: str, now: datetime) -> None:
 def test_a_moment_of_this_week_is_kept(now: datetime) -> None:
     since = now - timedelta(days=2)
     assert parse_since(since.isoformat(), now) == since
+
+
+def test_a_moment_with_an_offset_that_no_database_knows_is_read(admin: Client, now: datetime) -> None:
+    offset = timezone(timedelta(seconds=30, microseconds=500_000))
+    assert "Waiting for the first event" in status(
+        admin, tenant="acme", since=now.astimezone(offset).isoformat()
+    )

@@ -183,6 +183,8 @@ def test_withdrawing_what_somebody_changed_meanwhile_is_refused(cast: Cast, desk
         {"seen": "2026-01-01T00:00:00"},
         {"seen": "\0"},
         {"seen": "9" * 5_000},
+        {"seen": "9999-12-31T23:59:59.999999+00:00"},
+        {"seen": "0001-01-01T00:00:00+14:00"},
     ],
 )
 def test_nonsense_is_an_error_of_the_form_and_the_note_is_kept(
@@ -194,6 +196,12 @@ def test_nonsense_is_an_error_of_the_form_and_the_note_is_kept(
     assert "Nothing was saved yet" in page
     assert "note" in fields or "kept thought" in page
     assert not StopReview.objects.exists()
+
+
+def test_a_time_with_an_offset_that_no_database_knows_is_no_review_seen(desk: Client, add: Add) -> None:
+    response = send(desk, add(**STOPPED), note="kept thought", seen="2026-01-01T00:00:00+00:00:30.5")
+    assert response.status_code == 409
+    assert "kept thought" in response.content.decode()
 
 
 def test_hostile_reason_and_note_are_shown_and_kept_to_the_letter(
