@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models.signals import post_save
 
 from guardops.guard.events import Outcome, Source, SourceKind
 from guardops.tenants.actors import SYSTEM, acting
@@ -218,6 +219,25 @@ def test_an_organisation_keeps_nothing_for_longer_than_the_installation(tenant: 
     apply_retention(NOW)
 
     assert stored() == set()
+
+
+def test_progress_names_no_tenant_to_who_reads_it_in_another_organisation(tenant: Tenant) -> None:
+    keep_for(tenant, 3)
+    store(tenant, 4)
+    count_all()
+    told: list[str] = []
+
+    def listen(instance: RetentionRun, **_: Any) -> None:
+        told.append(instance.progress)
+
+    post_save.connect(listen, sender=RetentionRun)
+    try:
+        apply_retention(NOW)
+    finally:
+        post_save.disconnect(listen, sender=RetentionRun)
+
+    assert any("1 deleted" in text for text in told)
+    assert not any(tenant.name in text for text in told)
 
 
 def test_batches_are_small_and_none_misses_a_run(tenant: Tenant) -> None:
