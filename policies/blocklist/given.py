@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from django.db.models import TextChoices
@@ -25,6 +25,7 @@ from policies.publish.sources import Wanted
 
 MAX_LINES = 1_000
 MAX_EVIDENCE = 500
+LATEST = datetime(2200, 1, 1, tzinfo=UTC)  # what every zone can show
 MOST = int(BOUNDS["domain_cap"][1])
 EXACT = {"registrable": False, "exact": True}
 """How a domain is matched: with everything below its registrable domain, or as this host alone."""
@@ -170,9 +171,11 @@ def _expiry(text: str, now: datetime) -> datetime:
         moment = datetime.fromisoformat(text.strip())
         if timezone.is_naive(moment):
             moment = moment.replace(tzinfo=now.tzinfo)
-        over = moment <= now
+        moment = moment.astimezone(UTC)  # the database knows no offset of half a second
     except (ValueError, OverflowError):
         raise InvalidSource("The expiry is no time such as 2027-01-31T12:00Z.", code="no_time") from None
-    if over:
+    if moment <= now:
         raise InvalidSource("It would be over already.", code="over")
+    if moment >= LATEST:
+        raise InvalidSource("The expiry is too far away; stay before the year 2200.", code="no_time")
     return moment

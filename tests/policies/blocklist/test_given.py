@@ -66,13 +66,23 @@ def test_cells_say_more_than_the_form() -> None:
         ("note", "x" * 2_001, "too_long"),
         ("expires_at", "tomorrow", "no_time"),
         ("expires_at", "99999-01-01", "no_time"),
+        ("expires_at", "9999-12-31T23:59:59-14:00", "no_time"),
+        ("expires_at", "9999-12-31T20:00Z", "no_time"),
         ("expires_at", "2020-01-01T00:00Z", "over"),
+        ("expires_at", "0001-01-01T00:00+14:00", "no_time"),
         ("evidence", "https://attacker.example/", "no_evidence"),
         ("evidence", "javascript:alert(1)", "no_evidence"),
     ],
 )
 def test_cell_that_makes_no_sense_refuses_its_line_alone(column: str, cell: str, code: str) -> None:
     assert read(f"name,{column}", f"a.example,{cell}", "b.example,") == [code, "b.example"]
+
+
+def test_expiry_is_kept_as_the_database_knows_it() -> None:
+    [given] = given_by_table("name,expires_at\na.example,2027-01-31T12:00:00+00:00:30.5\n", LIKE, NOW)
+    assert given.wanted is not None
+    assert given.wanted.expires_at is not None
+    assert given.wanted.expires_at.isoformat() == "2027-01-31T11:59:29.500000+00:00"
 
 
 @pytest.mark.parametrize("most", ["-1", "501", "1e9", "९९९९", "9" * 400])
