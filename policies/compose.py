@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import Exists, F, OuterRef, Q
 
 from guardops.guard.bundle import MAX_STALE_S, SCHEMA, merge
 from guardops.tenants.models import Tenant
@@ -23,15 +23,20 @@ from .models import BlockedSource, PolicyVersion, SigningSecret, Stop
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A policy as one level has it; with ``until``, what holds after it is ``then``."""
+    """A policy as one level has it: the document of its version in force, which is ``number``, and those that
+    hold after it, each until it ends itself."""
 
     number: int
-    document: Mapping[str, Any]
-    until: datetime | None = None
-    then: Mapping[str, Any] = field(default_factory=dict)
+    documents: Sequence[tuple[datetime | None, Mapping[str, Any]]]
+    """With their ends, which lie the later the further down; only the last one may have none."""
+
+    @property
+    def ends(self) -> list[datetime]:
+        return [until for until, _ in self.documents if until is not None]
 
     def at(self, moment: datetime) -> Mapping[str, Any]:
-        return self.then if self.until is not None and self.until <= moment else self.document
+        standing = (document for until, document in self.documents if until is None or until > moment)
+        return next(standing, {})
 
 
 @dataclass(slots=True)
@@ -129,27 +134,58 @@ def levels_in(
 def read_policies(
     organisations: Iterable[int], tenant_ids: Sequence[int]
 ) -> dict[tuple[int, int | None], dict[str, Level]]:
-    """Return the policies in force of organisations and tenants, as `Rows` has them, in one statement."""
-    before = PolicyVersion.objects.filter(policy=OuterRef("policy"), number=OuterRef("number") - 1)
-    versions = (
+    """Return the policies in force of organisations and tenants, as `Rows` has them.
+
+    In one statement, and one more where some of them end by themselves.
+    """
+    versions = list(
         PolicyVersion.objects.filter(number=F("policy__version"), policy__organisation__in=organisations)
         .filter(Q(policy__tenant=None) | Q(policy__tenant__in=tenant_ids))
         .select_related("policy")
-        .annotate(before=Subquery(before.values("document")))
     )
+    before = _before([version for version in versions if version.until is not None])
     found: dict[tuple[int, int | None], dict[str, Level]] = defaultdict(dict)
     for version in versions:
         policy = version.policy
-        found[policy.organisation_id, policy.tenant_id][policy.job_type] = Level(
-            version.number, version.document, version.until, version.before or {}
-        )
+        documents = _in_turn([version, *before[policy.pk]])
+        found[policy.organisation_id, policy.tenant_id][policy.job_type] = Level(version.number, documents)
     return found
+
+
+def version_at(newest: PolicyVersion, moment: datetime) -> PolicyVersion | None:
+    """Return which version of a policy holds at ``moment``: the last one that has not ended by then."""
+    standing = Q(until=None) | Q(until__gt=moment)
+    return newest.policy.versions.filter(standing, number__lte=newest.number).order_by("-number").first()
+
+
+def _before(ending: Sequence[PolicyVersion]) -> dict[int, list[PolicyVersion]]:
+    """Return by policy the versions before these, the newest first, back to the last one without an end."""
+    before: dict[int, list[PolicyVersion]] = defaultdict(list)
+    if ending:
+        later = PolicyVersion.objects.filter(
+            policy=OuterRef("policy"), until=None, number__gt=OuterRef("number")
+        )
+        older = PolicyVersion.objects.filter(~Exists(later), number__lt=F("policy__version"))
+        policies = [version.policy_id for version in ending]
+        for version in older.filter(policy__in=policies).order_by("policy", "-number"):
+            before[version.policy_id].append(version)
+    return before
+
+
+def _in_turn(versions: Iterable[PolicyVersion]) -> list[tuple[datetime | None, Mapping[str, Any]]]:
+    """Return the documents that hold one after the other, without those that end before their turn."""
+    documents: list[tuple[datetime | None, Mapping[str, Any]]] = []
+    for version in versions:
+        last = documents[-1][0] if documents else None
+        if last is None or version.until is None or version.until > last:
+            documents.append((version.until, version.document))
+    return documents
 
 
 def _laid_over(levels: Sequence[Level | None], now: datetime) -> dict[str, Any]:
     """Return the merged document; what will change it by itself is in ``until`` and ``then``."""
     document = _at(levels, now)
-    ends = sorted({level.until for level in levels if level and level.until and level.until > now})
+    ends = sorted({end for level in levels if level for end in level.ends if end > now})
     if ends:
         document["until"] = ends[0].isoformat()
         document["then"] = _laid_over(levels, ends[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from .compose import levels_above
+from .compose import levels_above, version_at
 from .differences import Difference, Inheritance, Path, Value, differences, label_of, paths_of, said
 from .models import JobPolicy, PolicyVersion
 from .publish.policies import Place
@@ -59,14 +59,9 @@ def document_of(place: Place, number: int) -> Mapping[str, Any] | None:
 
 
 def _document_at(version: PolicyVersion | None, now: datetime) -> Mapping[str, Any]:
-    """Return what a version says at ``now``: one that has ended says what the one before it said."""
-    if version is None:
-        return {}
-    if version.until is None or version.until > now:
-        found: Mapping[str, Any] = version.document
-        return found
-    before = PolicyVersion.objects.filter(policy=version.policy, number=version.number - 1).first()
-    return before.document if before else {}
+    """Return what a policy says at ``now``: after a version has ended, the one before it holds again."""
+    holds = version_at(version, now) if version else None
+    return holds.document if holds else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class PolicyClient:
         """Ask once, put what came in force, and return the seconds until the next time."""
         began = self._clock()
         held = self.snapshot
-        # Whoever has just refused a bundle waits for the next one: asked at once, the server says 304 at once.
+        # Whoever has refused a bundle waits for the next: asked for no wait, the server says 304 at once.
         first = held.src is not PolicySource.SERVER and not self._reject
         ask = Ask(
             wait=0.0 if first else self._pace.wait,

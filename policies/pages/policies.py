@@ -102,7 +102,7 @@ def _in_order(policies: Any) -> Any:
 
 
 def _rows(policies: Iterable[JobPolicy], mine: Administered, now: datetime) -> list[Row]:
-    """Return the rows of a page in two statements, however many there are."""
+    """Return the rows of a page in two or three statements, however many there are."""
     page = list(policies)
     read = read_policies(
         {policy.organisation_id for policy in page},

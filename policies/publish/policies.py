@@ -108,11 +108,20 @@ def save_policy(
 
 
 def roll_back(
-    place: Place, to: int, *, seen: int, actor: User | System, now: datetime, note: str = ""
+    place: Place,
+    to: int,
+    *,
+    seen: int,
+    actor: User | System,
+    now: datetime,
+    note: str = "",
+    until: datetime | None = None,
 ) -> Saved | None:
     """Publish the document of version ``to`` as the next one. Raises as `save_policy`, and DoesNotExist."""
     old = PolicyVersion.objects.get(policy__in=JobPolicy.objects.filter(**_key(place)), number=to)
-    return save_policy(place, old.document, seen=seen, actor=actor, now=now, note=note, restored_from=to)
+    return save_policy(
+        place, old.document, seen=seen, actor=actor, now=now, note=note, until=until, restored_from=to
+    )
 
 
 def _key(place: Place) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def issue_stop(
     if expires_at is not None and expires_at <= now:
         raise InvalidStop("The end must lie ahead.", code="over")
     with publishing(actor):
-        Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)  # of two equal orders one waits, and finds it
+        # Of two equal orders one waits, and finds the other.
+        Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
         stop = Stop.objects.filter(tenant=tenant, scope=scope, name=name, lifted_at=None).first()
         if stop is not None and (stop.expires_at is None or stop.expires_at > now):
             return Issued(stop, None)

@@ -11,6 +11,7 @@ from django.db.models import F
 from guardops.tenants.actors import SYSTEM, System
 from guardops.tenants.models import Tenant, User
 from policies.choices import ChangeKind
+from policies.compose import version_at
 from policies.errors import PolicyChanged
 from policies.models import BlockedSource, Change, Epoch, PolicyVersion, SigningSecret, Stop
 
@@ -51,8 +52,9 @@ def _end_version(version: PolicyVersion, now: datetime) -> bool:
     place = Place(policy.organisation, policy.tenant, policy.job_type)
     note = f"Version {version.number} has ended."
     try:
-        if version.number > 1:
-            roll_back(place, version.number - 1, seen=version.number, actor=SYSTEM, now=now, note=note)
+        if (again := version_at(version, now)) is not None:
+            until = again.until
+            roll_back(place, again.number, seen=version.number, actor=SYSTEM, now=now, note=note, until=until)
         else:
             save_policy(place, {}, seen=version.number, actor=SYSTEM, now=now, note=note)
     except PolicyChanged:

@@ -6,6 +6,7 @@ from django.apps import apps
 
 from guardops.tenants.actors import SYSTEM
 from policies.choices import StopScope
+from policies.drafts import open_draft
 from policies.models import BlockedSource, Epoch, PolicyVersion, SigningSecret, Stop
 from policies.publish.policies import save_policy
 from policies.publish.sources import Reach, Wanted, block_sources
@@ -44,6 +45,28 @@ def test_first_version_that_ends_leaves_what_is_above(house: House) -> None:
     save_policy(house.place(), document, seen=0, actor=house.admin, now=NOW, until=NOW + HOUR)
     assert end_what_is_over(NOW + HOUR) == 1
     assert bundle_of(house.tenant).rules("research", NOW + HOUR).policy.limits.max_steps == 40
+
+
+def test_edit_of_a_version_that_ends_brings_back_none_that_has_ended(house: House) -> None:
+    for seen, (steps, until) in enumerate([(12, None), (80, NOW + HOUR), (90, NOW + HOUR)]):
+        document = {"limits": {"max_steps": steps}}
+        save_policy(house.place(), document, seen=seen, actor=house.admin, now=NOW, until=until)
+    assert bundle_of(house.tenant).rules("research", NOW).policy.limits.max_steps == 90
+    assert bundle_of(house.tenant).rules("research", NOW + HOUR).policy.limits.max_steps == 12
+    assert open_draft(house.place(), NOW + HOUR).document == {"limits": {"max_steps": 12}}
+    assert end_what_is_over(NOW + HOUR) == 1
+    assert bundle_of(house.tenant).rules("research", NOW + HOUR).policy.limits.max_steps == 12
+
+
+def test_version_that_holds_again_still_ends_at_its_time(house: House) -> None:
+    for seen, (steps, until) in enumerate([(12, None), (80, NOW + 2 * HOUR), (90, NOW + HOUR)]):
+        document = {"limits": {"max_steps": steps}}
+        save_policy(house.place(), document, seen=seen, actor=house.admin, now=NOW, until=until)
+    for _ in range(2):
+        bundle = bundle_of(house.tenant)
+        assert bundle.rules("research", NOW + HOUR).policy.limits.max_steps == 80
+        assert bundle.rules("research", NOW + 2 * HOUR).policy.limits.max_steps == 12
+        end_what_is_over(NOW + HOUR)
 
 
 def test_rotated_secret_leaves_the_old_one_live_for_a_week(house: House) -> None:
