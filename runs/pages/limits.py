@@ -79,6 +79,7 @@ def limits_in_force(run: Run, detail: Detail) -> list[Limit]:
 
 NEAR = 0.8
 """From this share of a limit on, a run is under pressure."""
+_SMALLEST, _LARGEST = Decimal("1e-6"), Decimal("1e18")  # of limits that are one; a guard may send any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +134,12 @@ def pressures_of(
 
 
 def pressure_on(name: str, used: Decimal | int, limits: Mapping[str, Any]) -> Pressure | None:
-    """Return what ``used`` is of a limit; None where the limit is not known, or allows nothing."""
+    """Return what ``used`` is of a limit; None where it is not known, allows nothing, or is no such number."""
     try:
         limit = Decimal(str(limits.get(name)))
     except InvalidOperation:
         return None
-    if not limit.is_finite() or limit <= 0:
+    if not limit.is_finite() or not _SMALLEST <= limit <= _LARGEST:
         return None
     sign = "$" if name == "max_cost" else ""
     words = f"{sign}{used:,.2f} of {sign}{limit:,.2f}" if sign else f"{used:,} of {limit:,}"

@@ -65,7 +65,17 @@ def test_tree_is_measured_against_the_limits_of_its_root() -> None:
     assert (found.descendants_limit, found.hops_limit) == (20, 3)
 
 
-@pytest.mark.parametrize("limits", [None, {}, {"max_cost": "x", "max_steps": 0, "hops": "many"}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        None,
+        {},
+        {"max_cost": "x", "max_steps": 0, "hops": "many"},
+        {"max_cost": "1e-999999", "max_steps": 5e-324},
+        {"max_cost": "1e999999", "max_steps": 1e300},
+        {"max_cost": "sNaN", "max_steps": "-Infinity"},
+    ],
+)
 def test_limits_that_make_no_sense_are_left_out(limits: dict[str, Any] | None) -> None:
     found = tree(member(1, limits=limits))
     assert (found.pressures, found.hops_limit, found.descendants_limit) == ([], None, None)
