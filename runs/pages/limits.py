@@ -134,7 +134,7 @@ def pressures_of(
 
 
 def pressure_on(name: str, used: Decimal | int, limits: Mapping[str, Any]) -> Pressure | None:
-    """Return what ``used`` is of a limit; None where it is not known, allows nothing, or is no such number."""
+    """Return what ``used`` is of a limit; None where it is not known, or no such number."""
     try:
         limit = Decimal(str(limits.get(name)))
     except InvalidOperation:
