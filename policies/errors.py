@@ -46,3 +46,7 @@ class BundleTooLarge(GuardOpsError):
     """What a tenant's guards would have to pull is more than they take; nothing was published."""
 
     default_code: ClassVar[str] = "bundle_too_large"
+
+
+NOT_PUBLISHED = (BundleTooLarge, InvalidPolicy)
+"""What any edit of a tenant may meet: its guards would not take the bundle that comes of it."""

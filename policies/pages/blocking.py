@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from guardops.tenants.pages.requests import AuthenticatedRequest
 from policies.blocklist.plan import Planned, plan_blocks, results_of
 from policies.blocklist.reach import reaches_to_edit, refuse_below_admin, require_editor
-from policies.errors import BundleTooLarge
+from policies.errors import NOT_PUBLISHED
 from policies.fleet import read_applied
 from policies.forms.blocklist import BlockForm
 from policies.models import Change
@@ -96,7 +96,7 @@ def _block(request: AuthenticatedRequest, form: BlockForm, now: datetime) -> Htt
     wanted = [line.wanted for line in form.lines if line.wanted is not None]
     try:
         outcomes, change = block_sources(form.reach, wanted, actor=request.user, now=now)
-    except BundleTooLarge as error:
+    except NOT_PUBLISHED as error:
         form.add_error(None, f"Nothing was blocked. {error.message}")
         return _ask(request, form)
     if change is not None and len(form.lines) == 1:

@@ -16,6 +16,7 @@ from guardops.tenants import access
 from guardops.tenants.choices import Role
 from guardops.tenants.models import User
 from guardops.tenants.pages.requests import AuthenticatedRequest
+from policies.errors import NOT_PUBLISHED
 from policies.forms.stops import StopForm
 from policies.models import Stop
 from policies.publish.stops import lift_stop
@@ -59,7 +60,11 @@ def lift(request: AuthenticatedRequest, stop_id: UUID) -> HttpResponse:
     stop = stop_to_lift(request.user, stop_id)
     if request.method != "POST":
         return render(request, "policies/stop_lift.html", {"stop": stop})
-    change = lift_stop(stop, actor=request.user, now=timezone.now())
+    try:
+        change = lift_stop(stop, actor=request.user, now=timezone.now())
+    except NOT_PUBLISHED as error:
+        messages.error(request, f"Nothing was lifted: guards would not take it. {error.message}")
+        return redirect("policies:stops")
     if change is None:
         messages.warning(request, "Somebody has lifted it already.")
         return redirect("policies:stops")

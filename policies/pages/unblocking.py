@@ -21,7 +21,7 @@ from guardops.tenants.pages.requests import AuthenticatedRequest
 from policies.blocklist.looks import look_of
 from policies.blocklist.reach import reader_of, require_editor, seen_by
 from policies.choices import ChangeKind
-from policies.errors import BundleTooLarge
+from policies.errors import NOT_PUBLISHED
 from policies.models import BlockedSource, Change
 from policies.publish.sources import Reach, remove_sources, restore_source, revert_sources, sources_of
 
@@ -41,7 +41,11 @@ def remove(request: AuthenticatedRequest, source_id: int) -> HttpResponse:
     source = source_to_edit(request.user, source_id)
     if request.method != "POST":
         return render(request, "policies/blocklist_remove.html", _about(source))
-    _, change = remove_sources(_reach(source), [source.pk], actor=request.user, now=timezone.now())
+    try:
+        _, change = remove_sources(_reach(source), [source.pk], actor=request.user, now=timezone.now())
+    except NOT_PUBLISHED as error:
+        messages.error(request, f"Nothing was removed. {error.message}")
+        return redirect("policies:blocklist")
     if change is None:
         messages.warning(request, f"{visible_text(source.name)} is off the list already.")
         return redirect("policies:blocklist")
@@ -57,7 +61,7 @@ def restore(request: AuthenticatedRequest, source_id: int) -> HttpResponse:
         return render(request, "policies/blocklist_restore.html", context)
     try:
         outcome, change = restore_source(source, actor=request.user, now=now)
-    except BundleTooLarge as error:
+    except NOT_PUBLISHED as error:
         messages.error(request, f"Nothing was blocked. {error.message}")
         return redirect("policies:blocklist")
     if change is not None:
@@ -86,7 +90,7 @@ def remove_many(request: AuthenticatedRequest) -> HttpResponse:
     }
     if request.method != "POST" or context["too_many"]:
         return render(request, "policies/blocklist_remove_many.html", context)
-    removed, changes = _remove_all(mine, request.user, timezone.now())
+    removed, changes = _remove_all(request, mine, timezone.now())
     done = {"removed": removed, "changes": changes}
     return render(request, "policies/blocklist_removed.html", context | done)
 
@@ -105,7 +109,7 @@ def revert(request: AuthenticatedRequest, change_id: UUID) -> HttpResponse:
         return render(request, "policies/blocklist_revert.html", context)
     try:
         reverted = revert_sources(change, actor=request.user, now=timezone.now())
-    except BundleTooLarge as error:
+    except NOT_PUBLISHED as error:
         messages.error(request, f"Nothing was reverted. {error.message}")
         return redirect("policies:change", change.pk)
     if reverted is None:
@@ -132,7 +136,7 @@ def _ids(texts: Iterable[str]) -> list[int]:
 
 
 def _remove_all(
-    sources: Sequence[BlockedSource], actor: User, now: datetime
+    request: AuthenticatedRequest, sources: Sequence[BlockedSource], now: datetime
 ) -> tuple[set[int], list[Change]]:
     """Remove entries of several lists; return the ids of those that were there, and a change a list."""
     removed: set[int] = set()
@@ -140,7 +144,12 @@ def _remove_all(
     in_order = sorted(sources, key=lambda source: (source.organisation_id or 0, source.tenant_id or 0))
     for _, group in groupby(in_order, key=lambda source: (source.organisation_id, source.tenant_id)):
         of_one = list(group)
-        gone, change = remove_sources(_reach(of_one[0]), [one.pk for one in of_one], actor=actor, now=now)
+        reach, ids = _reach(of_one[0]), [one.pk for one in of_one]
+        try:
+            gone, change = remove_sources(reach, ids, actor=request.user, now=now)
+        except NOT_PUBLISHED as error:
+            messages.error(request, f"Nothing was removed for {visible_text(str(reach))}. {error.message}")
+            continue
         removed |= {source.pk for source in gone}
         changes += [change] if change else []
     return removed, changes

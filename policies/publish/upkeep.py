@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -12,7 +14,7 @@ from guardops.tenants.actors import SYSTEM, System
 from guardops.tenants.models import Tenant, User
 from policies.choices import ChangeKind
 from policies.compose import version_at
-from policies.errors import PolicyChanged
+from policies.errors import NOT_PUBLISHED, PolicyChanged
 from policies.models import BlockedSource, Change, Epoch, PolicyVersion, SigningSecret, Stop
 
 from .bundles import new_kid
@@ -22,6 +24,8 @@ from .policies import Place, roll_back, save_policy
 from .sources import Reach, remove_sources
 from .stops import lift_stop
 from .writing import publishing
+
+log = logging.getLogger(__name__)
 
 OVERLAP = timedelta(days=7)
 """How long a replaced secret still proves what was signed with it."""
@@ -39,10 +43,9 @@ def end_what_is_over(now: datetime) -> int:
     blocks = BlockedSource.objects.filter(removed_at=None, expires_at__lte=now)
     in_order = blocks.select_related("organisation", "tenant").order_by("organisation", "tenant", "pk")
     for reach, group in groupby(in_order, key=lambda block: Reach(block.organisation, block.tenant)):
-        removed, _ = remove_sources(reach, [block.pk for block in group], actor=SYSTEM, now=now)
-        ended += len(removed)
+        ended += _end_blocks(reach, [block.pk for block in group], now)
     for stop in Stop.objects.filter(lifted_at=None, expires_at__lte=now).select_related("tenant"):
-        ended += lift_stop(stop, actor=SYSTEM, now=now) is not None
+        ended += _end_stop(stop, now)
     publish_open_changes(now)
     return ended
 
@@ -59,7 +62,30 @@ def _end_version(version: PolicyVersion, now: datetime) -> bool:
             save_policy(place, {}, seen=version.number, actor=SYSTEM, now=now, note=note)
     except PolicyChanged:
         return False  # somebody published another one in between
+    except NOT_PUBLISHED as error:
+        return bool(_left(error, place))
     return True
+
+
+def _end_blocks(reach: Reach, ids: Collection[int], now: datetime) -> int:
+    try:
+        removed, _ = remove_sources(reach, ids, actor=SYSTEM, now=now)
+    except NOT_PUBLISHED as error:
+        return _left(error, reach)
+    return len(removed)
+
+
+def _end_stop(stop: Stop, now: datetime) -> int:
+    try:
+        return int(lift_stop(stop, actor=SYSTEM, now=now) is not None)
+    except NOT_PUBLISHED as error:
+        return _left(error, stop.tenant)
+
+
+def _left(error: Exception, where: object) -> int:
+    """Leave what is over to the next time: a tenant whose rules contradict each other holds up no other."""
+    log.warning("nothing ended in %s: %s", where, error)
+    return 0
 
 
 def rotate_secret(tenant: Tenant, *, actor: User | System, now: datetime) -> SigningSecret:

@@ -10,7 +10,7 @@ from guardops.guard.bundle import Bundle, read_bundle
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Organisation, Tenant, User
 from policies.models import BundleRevision
-from policies.publish.policies import Place
+from policies.publish.policies import Place, save_policy
 from tests.factories import make_member, make_organisation, make_tenant
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
@@ -40,6 +40,16 @@ def house(db: None) -> House:
         foreign=make_tenant("elsewhere"),
         admin=make_member(organisation, Role.ADMIN, username="mara"),
     )
+
+
+def contradict(house: House) -> None:
+    """Have the organisation say what does not go with what the tenant says: its bundle stays as it was."""
+    save_policy(house.place(), {"limits": {"window": 6}}, seen=0, actor=house.admin, now=NOW)
+    wide = save_policy(
+        house.place("", wide=True), {"limits": {"cycle_reps": 5}}, seen=0, actor=house.admin, now=NOW
+    )
+    assert wide is not None
+    assert wide.change.failure
 
 
 def bundle_of(tenant: Tenant) -> Bundle:

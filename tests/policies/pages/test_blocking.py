@@ -15,7 +15,7 @@ from guardops.tenants.choices import Role
 from policies.models import BlockedSource, Change
 from tests.factories import make_member, make_operator
 from tests.hostile.payloads import PAYLOADS
-from tests.policies.conftest import House, bundle_of
+from tests.policies.conftest import House, bundle_of, contradict
 
 from .conftest import text_of
 
@@ -55,6 +55,14 @@ def test_preview_says_what_each_line_does_and_writes_nothing(browser: Client, ho
     ]
     assert "Block 1 source for" in text_of(response)
     assert BlockedSource.objects.count() == 1
+
+
+def test_tenant_whose_rules_contradict_each_other_is_told_that_nothing_was_blocked(
+    browser: Client, house: House
+) -> None:
+    contradict(house)
+    assert "Nothing was blocked." in text_of(browser.post(ADD, sent("new.example")))
+    assert not BlockedSource.objects.exists()
 
 
 def test_preview_asks_how_many_completed_runs_used_each(browser: Client, house: House) -> None:

@@ -9,7 +9,7 @@ from policies.choices import StopScope
 from policies.models import Change, Stop
 from policies.publish.stops import issue_stop
 from tests.hostile.payloads import PAYLOADS
-from tests.policies.conftest import House, bundle_of
+from tests.policies.conftest import House, bundle_of, contradict
 from tests.runs.live_rows import insert_live
 
 SURE = {"sure": "1"}
@@ -40,6 +40,19 @@ def test_order_that_is_meant_reaches_the_guards_and_shows_its_progress(admin: Cl
     assert response["Location"] == f"/changes/{change.pk}/"
     assert [(stop.scope, stop.name) for stop in bundle_of(house.tenant).stops] == [("job_type", "research")]
     assert "No guard has pulled policies yet" in admin.get(f"/changes/{change.pk}/").content.decode()
+
+
+def test_tenant_whose_rules_contradict_each_other_is_told_that_nothing_changed(
+    admin: Client, house: House
+) -> None:
+    admin.post("/stops/new/", order(house) | SURE)
+    contradict(house)
+    response = admin.post("/stops/new/", order(house, name="other") | SURE)
+    assert response.status_code == 200
+    assert "Nothing was stopped" in response.content.decode()
+    response = admin.post(f"/stops/{Stop.objects.get().pk}/lift/", follow=True)
+    assert "Nothing was lifted" in response.content.decode()
+    assert Stop.objects.get().lifted_at is None
 
 
 def test_order_with_a_time_ends_by_itself(admin: Client, house: House) -> None:

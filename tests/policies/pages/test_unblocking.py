@@ -13,7 +13,7 @@ from guardops.tenants.choices import Role
 from policies.models import BlockedSource, Change
 from policies.publish.sources import Reach, Wanted, block_sources
 from tests.factories import make_member
-from tests.policies.conftest import House, bundle_of
+from tests.policies.conftest import House, bundle_of, contradict
 
 from .conftest import text_of
 
@@ -68,6 +68,20 @@ def test_second_of_two_is_told_that_nothing_is_left_to_do(browser: Client, house
     post(browser, "restore", pk)
     assert post(browser, "restore", pk) == reverse("policies:blocklist")
     assert "on the list already" in text_of(browser.get(reverse("policies:blocklist")))
+
+
+def test_tenant_whose_rules_contradict_each_other_is_told_that_nothing_changed(
+    browser: Client, house: House
+) -> None:
+    [off, pk] = block(house, "a.example", "b.example")
+    post(browser, "remove", off)
+    edit = newest_change()
+    contradict(house)
+    for action, named in (("remove", pk), ("restore", off), ("revert", edit.pk)):
+        browser.post(reverse(f"policies:blocklist-{action}", args=[named]))
+        assert "Nothing was" in text_of(browser.get(reverse("policies:blocklist")))
+    assert "Nothing was removed for" in text_of(browser.post(MANY, {"source": [pk]}))
+    assert [source.pk for source in BlockedSource.objects.filter(removed_at=None)] == [pk]
 
 
 def test_chosen_entries_are_named_and_then_removed_with_a_result_each(browser: Client, house: House) -> None:

@@ -12,7 +12,7 @@ from policies.publish.policies import save_policy
 from policies.publish.sources import Reach, Wanted, block_sources
 from policies.publish.stops import issue_stop
 from policies.publish.upkeep import OVERLAP, adopt_database, end_what_is_over, rotate_secret
-from tests.policies.conftest import NOW, House, bundle_of, revisions_of
+from tests.policies.conftest import NOW, House, bundle_of, contradict, revisions_of
 
 HOUR = timedelta(hours=1)
 
@@ -67,6 +67,18 @@ def test_version_that_holds_again_still_ends_at_its_time(house: House) -> None:
         assert bundle.rules("research", NOW + HOUR).policy.limits.max_steps == 80
         assert bundle.rules("research", NOW + 2 * HOUR).policy.limits.max_steps == 12
         end_what_is_over(NOW + HOUR)
+
+
+def test_tenant_whose_rules_contradict_each_other_holds_up_no_other(house: House) -> None:
+    ends = NOW + HOUR
+    for tenant in (house.tenant, house.sibling):
+        issue_stop(tenant, StopScope.RUN, "r", reason="x", actor=house.admin, now=NOW, expires_at=ends)
+        wanted = [Wanted("a.example", expires_at=ends)]
+        block_sources(Reach(house.organisation, tenant), wanted, actor=house.admin, now=NOW)
+    contradict(house)
+    assert end_what_is_over(ends) == 2
+    bundle = bundle_of(house.sibling)
+    assert (bundle.blocked, bundle.stops) == ((), ())
 
 
 def test_rotated_secret_leaves_the_old_one_live_for_a_week(house: House) -> None:
