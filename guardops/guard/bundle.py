@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -28,6 +28,7 @@ from guardops.guard.fields import PolicyError, micro_usd
 from guardops.guard.policy import BOUNDS, FORBIDDEN_TOOL, Policy
 
 SCHEMA = 1
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 MAX_BYTES = 1024 * 1024
 MAX_GZIPPED_BYTES = 256 * 1024
 MAX_JOB_TYPES = 500
@@ -92,7 +93,7 @@ class BlockedSource(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=Tru
     exact: bool = False
     """Whether only this host is meant, and not its subdomains."""
     reason: str = ""
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
 
     def holds(self, now: datetime) -> bool:
         return self.expires_at is None or now < self.expires_at
@@ -103,7 +104,7 @@ class SigningKey(msgspec.Struct, kw_only=True, frozen=True):
 
     kid: str
     secret: str
-    not_after: datetime | None = None
+    not_after: Moment | None = None
 
 
 class StopOrder(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
@@ -113,7 +114,7 @@ class StopOrder(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     scope: StopScope
     name: str = ""
     reason: str = ""
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
 
     def holds(self, now: datetime) -> bool:
         return self.expires_at is None or now < self.expires_at
@@ -168,7 +169,7 @@ class Bundle(msgspec.Struct, kw_only=True, frozen=True, dict=True):
     epoch: str
     revision: int
     content_hash: str
-    issued_at: datetime
+    issued_at: Moment
     max_stale_s: int = MAX_STALE_S
     defaults: dict[str, Any] = {}
     job_types: dict[str, dict[str, Any]] = {}
@@ -325,7 +326,7 @@ def read_bundle(body: bytes, *, tenant: str | None) -> Bundle:
     try:
         check_rules(bundle.defaults, bundle.job_types, bundle.issued_at)
         _ = bundle.blocklist  # made here, and not in the way of the first run
-    except (PolicyError, LookupError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise BundleError("invalid_policy", str(error)) from error
     return bundle
 
