@@ -110,4 +110,6 @@ def progress_of(change: Change | None, now: datetime) -> dict[str, Any]:
     """Return what a page needs to show how far a change has come, where there is one."""
     if change is None:
         return {}
-    return {"change": change, "applied": read_applied(concerned(change), now), "as_of": now}
+    # Who edits a list sees all the tenants that it is for.
+    applied = read_applied(concerned(change), now)
+    return {"change": change, "failure": change.failure, "applied": applied, "as_of": now}

@@ -27,7 +27,12 @@ class ChangeRequest(HtmxRequest):
 @require_safe
 def change(request: ChangeRequest, change_id: UUID) -> HttpResponse:
     found, now = change_or_404(request.user, change_id), timezone.now()
-    context = {"change": found, "applied": read_applied(concerned(found), now), "as_of": now}
+    context = {
+        "change": found,
+        "failure": _failure_for(request.user, found),
+        "applied": read_applied(concerned(found), now),
+        "as_of": now,
+    }
     page = "policies/_change.html" if wants_fragment(request) else "policies/change.html"
     return render(request, page, context)
 
@@ -42,6 +47,12 @@ def change_or_404(user: User, change_id: UUID) -> Change:
     if found is None:
         raise Http404("No such change.")
     return found
+
+
+def _failure_for(user: User, found: Change) -> str:
+    """Return why a tenant could not take it, to who sees that tenant; the text begins with its slug."""
+    slug = found.failure.partition(":")[0]
+    return found.failure if slug and visible_tenants(user).filter(slug=slug).exists() else ""
 
 
 def concerned(found: Change) -> TenantQuerySet:
