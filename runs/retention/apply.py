@@ -49,7 +49,7 @@ def apply_retention(now: datetime, *, seconds: float | None = None) -> Retention
         try:
             _work(record, now, _until(seconds))
         except (DatabaseError, ForeignCluster) as error:
-            record.error = str(error).strip()
+            record.error = first_line(error)
             raise
         finally:
             record.ended_at = timezone.now()
@@ -135,3 +135,8 @@ def _delete_early(record: RetentionRun, now: datetime, counted: int, time_is_up:
 def _show(record: RetentionRun, progress: str) -> None:
     record.progress = progress
     record.save(update_fields=["progress", "days", "runs", "beside", "bytes_freed"])
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says, without the lines in which the database quotes rows: others read it."""
+    return str(error).strip().partition("\n")[0]

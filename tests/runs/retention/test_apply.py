@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.db.models.signals import post_save
 
 from guardops.guard.events import Outcome, Source, SourceKind
@@ -31,7 +31,7 @@ from runs.models import (
     TaskCompletion,
 )
 from runs.partitions import existing_days, kept_days, make_partitions, partition_name
-from runs.retention.apply import LOCK_SPACE, apply_retention
+from runs.retention.apply import LOCK_SPACE, apply_retention, first_line
 from runs.retention.days import Day, detach_day, drop_detached
 from runs.retention.early import delete_early
 from runs.retention.horizon import kept_from
@@ -475,3 +475,8 @@ def test_the_task_and_the_command_do_it(tenant: Tenant) -> None:
     assert stored() == set()
     assert "0 days dropped" in out.getvalue()
     assert RetentionRun.objects.count() == 2
+
+
+def test_error_that_quotes_a_row_is_told_without_it() -> None:
+    error = IntegrityError('duplicate key\nDETAIL:  Key (tenant_id, run_id)=(7, "secret") already exists.')
+    assert first_line(error) == "duplicate key"
