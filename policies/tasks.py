@@ -9,6 +9,7 @@ from guardops.celery import app
 
 from .publish.changes import publish_open_changes
 from .publish.upkeep import end_what_is_over
+from .pull.fleet import forget_gone_guards
 
 
 @app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=10)  # type: ignore[untyped-decorator]
@@ -19,5 +20,7 @@ def go_on_with_changes() -> None:
 
 @app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=10)  # type: ignore[untyped-decorator]
 def end_expired() -> None:
-    """Take expired policies, blocks and orders out of the bundles."""
-    end_what_is_over(timezone.now())
+    """Take expired policies, blocks and orders out of the bundles, and guards that are gone off the list."""
+    now = timezone.now()
+    end_what_is_over(now)
+    forget_gone_guards(now)

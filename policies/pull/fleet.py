@@ -6,15 +6,18 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from policies.models import GuardInstance
+
 MAX_GUARDS = 100_000
 """Guards that one gate keeps between two writes; beyond it the ones seen longest ago are left out."""
 BATCH = 1_000
+KEPT = timedelta(days=7)
 
 _APPLIED = re.compile(
     r"(?:([\w-]{1,16})\.)?(\d{1,16}):([0-9a-f]{16})((?:;[a-z]+=[\w.-]{1,32}){0,4})", re.ASCII
@@ -126,6 +129,12 @@ def write_signs(signs: Mapping[tuple[int, str], Sign]) -> int:
             )
             written += cursor.rowcount
     return written
+
+
+def forget_gone_guards(now: datetime) -> int:
+    """Drop guards that nobody has heard of for a week; return how many there were."""
+    gone = GuardInstance.objects.filter(last_seen__lt=now - KEPT)
+    return gone.delete()[0]
 
 
 Row = tuple[int, str, str, str, int, str, str, int, "int | None", str, datetime]

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from policies.publish.changes import publish_open_changes
 from policies.publish.upkeep import adopt_database, end_what_is_over
+from policies.pull.fleet import forget_gone_guards
 
 
 class Command(BaseCommand):
@@ -29,3 +30,4 @@ class Command(BaseCommand):
             self.stdout.write("A new epoch has begun; every tenant's policies are published anew.")
         self.stdout.write(f"{publish_open_changes(now)} batches of changes published.")
         self.stdout.write(f"{end_what_is_over(now)} policies, blocks and stops ended.")
+        self.stdout.write(f"{forget_gone_guards(now)} guards forgotten.")

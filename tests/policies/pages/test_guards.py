@@ -11,7 +11,7 @@ from policies.choices import GuardState
 from policies.fleet import read_applied
 from policies.models import BundleRevision, GuardInstance
 from policies.publish.policies import save_policy
-from policies.pull.fleet import Sign, write_signs
+from policies.pull.fleet import Sign, forget_gone_guards, write_signs
 from tests.policies.conftest import House
 
 NOW = datetime.now(UTC)
@@ -115,3 +115,10 @@ def test_line_beside_an_edit_names_the_revision_and_who_lacks_it(house: House, c
     assert "Revision 2: 1 of 2 guards applied" in line
     assert "1 behind" in line
     assert "data-poll" in line
+
+
+def test_guard_that_is_gone_for_a_week_is_forgotten(house: House) -> None:
+    see(house.tenant, ago=timedelta(days=7, seconds=1))
+    see(house.tenant, ago=timedelta(days=6))
+    assert forget_gone_guards(NOW) == 1
+    assert GuardInstance.objects.count() == 1
