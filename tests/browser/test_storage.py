@@ -15,13 +15,12 @@ from tests.browser.seeds import HOSTILE, insert_day
 from tests.browser.test_every_page import faults_by_look
 from tests.factories import make_operator
 
-NOW = datetime.now(UTC)
 PATH = reverse("runs:storage")
 
 
 @pytest.fixture
 def operator(tenant: Tenant) -> User:
-    ensure_partitions(NOW)
+    ensure_partitions(datetime.now(UTC))
     return make_operator()
 
 
@@ -32,11 +31,12 @@ def test_it_is_accessible_before_anything_is_stored(desk: Desks, operator: User)
 def test_it_is_accessible_with_runs_and_retentions_and_fits_on_a_small_phone(
     desk: Desks, tenant: Tenant, operator: User
 ) -> None:
+    now = datetime.now(UTC)
     insert_day(tenant, count=40)
-    for minutes, fields in enumerate(({"error": HOSTILE}, {"days": [NOW.date()]}, {"finished": True})):
-        began = NOW - timedelta(minutes=10 + minutes)
+    for minutes, fields in enumerate(({"error": HOSTILE}, {"days": [now.date()]}, {"finished": True})):
+        began = now - timedelta(minutes=10 + minutes)
         RetentionRun.objects.create(started_at=began, ended_at=began, **fields)
-    RetentionRun.objects.create(started_at=NOW, progress="Day 2 of 5")
+    RetentionRun.objects.create(started_at=now, progress="Day 2 of 5")
 
     assert faults_by_look(desk, operator, PATH) == {}
     at = desk(operator, Look("light", 320))

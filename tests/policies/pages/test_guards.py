@@ -14,21 +14,24 @@ from policies.publish.policies import save_policy
 from policies.pull.fleet import Sign, forget_gone_guards, write_signs
 from tests.policies.conftest import House
 
-NOW = datetime.now(UTC)
 HASH = "0123456789abcdef"
 
 
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
 def see(tenant: Tenant, applied: str = "", reject: str = "", ago: timedelta = timedelta(0)) -> None:
-    write_signs({(tenant.pk, str(uuid.uuid4())): Sign(NOW - ago, applied, reject, "guardops-guard/0.1.0")})
+    write_signs({(tenant.pk, str(uuid.uuid4())): Sign(now() - ago, applied, reject, "guardops-guard/0.1.0")})
 
 
 def publish(house: House, most: int, seen: int, ago: timedelta = timedelta(0)) -> None:
     document = {"limits": {"max_steps": most}}
-    save_policy(house.place(), document, seen=seen, actor=house.admin, now=NOW - ago)
+    save_policy(house.place(), document, seen=seen, actor=house.admin, now=now() - ago)
 
 
 def counts(house: House) -> dict[str, int]:
-    return dict(read_applied(Tenant.objects.filter(pk=house.tenant.pk), NOW).counts)
+    return dict(read_applied(Tenant.objects.filter(pk=house.tenant.pk), now()).counts)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +65,7 @@ def test_guard_that_lacks_a_revision_for_a_minute_is_stale(house: House) -> None
 def test_later_sign_counts_whatever_the_order_of_writing(house: House) -> None:
     guard = str(uuid.uuid4())
     for revision, ago in ((2, 1), (1, 9)):
-        sign = Sign(NOW - timedelta(seconds=ago), f"{revision}:{HASH};src=server;age=0", "", "")
+        sign = Sign(now() - timedelta(seconds=ago), f"{revision}:{HASH};src=server;age=0", "", "")
         write_signs({(house.tenant.pk, guard): sign})
     assert GuardInstance.objects.get().applied_revision == 2
 
@@ -77,7 +80,7 @@ def test_header_that_makes_no_sense_is_as_if_it_were_not_there(house: House, hea
 
 
 def test_guards_of_a_tenant_that_is_gone_are_left_out(house: House) -> None:
-    write_signs({(10_000_000, str(uuid.uuid4())): Sign(NOW, "", "", "")})
+    write_signs({(10_000_000, str(uuid.uuid4())): Sign(now(), "", "", "")})
     assert not GuardInstance.objects.exists()
 
 
@@ -120,5 +123,5 @@ def test_line_beside_an_edit_names_the_revision_and_who_lacks_it(house: House, c
 def test_guard_that_is_gone_for_a_week_is_forgotten(house: House) -> None:
     see(house.tenant, ago=timedelta(days=7, seconds=1))
     see(house.tenant, ago=timedelta(days=6))
-    assert forget_gone_guards(NOW) == 1
+    assert forget_gone_guards(now()) == 1
     assert GuardInstance.objects.count() == 1

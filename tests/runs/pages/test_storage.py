@@ -50,8 +50,9 @@ def read(client: Client) -> Callable[[], str]:
 
 
 def record(**fields: Any) -> RetentionRun:
-    ended = {"ended_at": NOW, "finished": True}
-    return RetentionRun.objects.create(started_at=NOW - timedelta(seconds=3), **(ended | fields))
+    now = datetime.now(UTC)
+    ended = {"ended_at": now, "finished": True}
+    return RetentionRun.objects.create(started_at=now - timedelta(seconds=3), **(ended | fields))
 
 
 def test_parts_add_up_to_the_database(tenant: Tenant) -> None:
