@@ -88,7 +88,9 @@ def test_help_lists_the_keys_of_the_page_and_gives_the_focus_back(
     help_ = page.get_by_role("dialog", name="Keyboard")
     press(page, "j ?")
     expect(help_).to_be_visible()
-    expect(help_.locator("dt")).to_have_text(["j", "k", "Enter", "go", "gr", "gs", "/", "?", "Esc"])
+    expect(help_.locator("dt")).to_have_text(
+        ["j", "k", "Enter", "go", "gr", "gp", "gb", "gs", "/", "?", "Esc"]
+    )
     expect(help_).to_contain_text("Find a run, a task or an agent")
     assert faults(at) == []
 
