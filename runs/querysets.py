@@ -174,10 +174,6 @@ class LiveRunQuerySet(TaskRunsQuerySet):
         """Runs without a sign of life for five minutes: started, and never ended."""
         return self.filter(last_at__lt=now - SILENT_AFTER)
 
-    def by_pressure(self) -> Self:
-        """The nearest to a limit first; the key is (pressure, run_id)."""
-        return self.order_by("-pressure", "-run_id")
-
 
 class RefusedWorkQuerySet(TenantsQuerySet):
     def between(self, start: datetime, end: datetime) -> Self:
