@@ -24,6 +24,7 @@ from typing import Annotated, Any
 import msgspec
 
 from guardops.guard.blocklist import NO_BLOCKS, Block, BlockAction, Blocklist
+from guardops.guard.events import OnTimeout
 from guardops.guard.fields import PolicyError, micro_usd
 from guardops.guard.policy import BOUNDS, FORBIDDEN_TOOL, Policy
 
@@ -74,13 +75,6 @@ class StopScope(StrEnum):
     JOB_TYPE = "job_type"
     TASK = "task"
     RUN = "run"
-
-
-class OnTimeout(StrEnum):
-    """What becomes of a checkpoint that nobody decided in time; never a resume."""
-
-    STOP = "stop"
-    FORCE_ANSWER = "force_answer"
 
 
 class BlockedSource(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
