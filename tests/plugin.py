@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+OWN_SERVER = "GUARDOPS_TESTS_OWN_SERVER"  # tells a process of the suite that DATABASE_URL is its parent's
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -25,9 +26,18 @@ def pytest_load_initial_conftests() -> Generator[None]:
     home = Path(tempfile.mkdtemp(prefix="guardops-tests-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ["GUARDOPS_HOME"] = str(home)  # what runs in the checkout is none of ours
-    if not os.environ.get("DATABASE_URL"):
+    if not os.environ.get("DATABASE_URL") or os.environ.get(OWN_SERVER):
         _start_postgres(home)
     return (yield)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Spread the whole suite over two processes; a few named tests, or a server of one's own, take one.
+
+    Each process has its own server: fold waits for every open transaction of a cluster, another's tests' too.
+    """
+    named = any(not arg.startswith("-") for arg in config.invocation_params.args)
+    return 0 if named or not os.environ.get(OWN_SERVER) else 2
 
 
 def _start_postgres(home: Path) -> None:
@@ -37,6 +47,7 @@ def _start_postgres(home: Path) -> None:
     atexit.register(server.stop)  # runs before the folder is removed, after Ctrl-C too
     server.start()
     os.environ["DATABASE_URL"] = server.url
+    os.environ[OWN_SERVER] = "1"
 
 
 @pytest.hookimpl(trylast=True)

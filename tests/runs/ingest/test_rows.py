@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from guardops.guard.ids import uuid7
 from runs.ingest.rows import MAX_BACK, MAX_BACKFILL, Receipt, project
 from runs.partitions import run_id_bounds
 from tests.factories import make_run_id
@@ -111,8 +112,8 @@ def test_digest_is_the_same_at_another_receipt() -> None:
     assert later.digest == make_ingest_row(**fixed).digest
 
 
-ROOT = make_run_id(NOW)
-PARENT = make_run_id(NOW)
+ROOT = uuid7(int(NOW.timestamp() * 1000), 1)  # not random: two processes of the suite name tests by them
+PARENT = uuid7(int(NOW.timestamp() * 1000), 2)
 
 
 @pytest.mark.parametrize(
