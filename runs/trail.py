@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from guardops.tenants.trail.kinds import Kind
 
-from .models import RunHorizon, StopReview
+from .models import Decision, RunHorizon, StopReview
 
 KINDS = [
     Kind(
@@ -17,6 +17,16 @@ KINDS = [
         of_organisations=lambda ids: Q(tenant__organisation__in=ids),
         of_tenants=lambda ids: Q(tenant__in=ids),
         fields={"by": "reviewer", "at": "time"},
+    ),
+    Kind(
+        slug="decision",
+        noun="the decision",
+        model=Decision,
+        name=lambda row, names: f"{row.get_action_display()} in {names.of(row, 'tenant')}",
+        of_organisations=lambda ids: Q(tenant__organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+        milestones={"undone_at": "took back", "consumed_at": "handed out"},
+        fields={"by": "decided by", "at": "time"},
     ),
     Kind(
         slug="retention",

@@ -1,3 +1,5 @@
+from .alerts import Evaluation, Incident, IncidentStep, Rule, Silence
+from .checkpoints import Checkpoint, CheckpointNote, Decision
 from .live import LiveRun, RefusedWork
 from .retention import RetentionRun, RunHorizon
 from .reviews import StopReview
@@ -5,17 +7,25 @@ from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
 from .run import ExternalRun, Run, RunSource, TaskCompletion
 
 __all__ = [
+    "Checkpoint",
+    "CheckpointNote",
+    "Decision",
+    "Evaluation",
     "ExternalRun",
     "FoldState",
     "Histogram",
+    "Incident",
+    "IncidentStep",
     "IngestSpan",
     "LiveRun",
     "RefusedWork",
     "RetentionRun",
     "Rollup",
+    "Rule",
     "Run",
     "RunHorizon",
     "RunSource",
+    "Silence",
     "SourceDay",
     "StopReview",
     "TaskCompletion",
