@@ -109,7 +109,8 @@ class SourceDay(models.Model):
     """A UTC day's counts of one source in one tenant, and in tenant 0.
 
     A tenant has at most 200 names a day; what comes after them counts under the empty name, which people see
-    as "other". Tenant 0 holds what its tenants hold.
+    as "other". Without kind and name a row counts all of the day's runs, of whatever source: what a source's
+    runs are a share of. Tenant 0 holds what its tenants hold.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "day", "kind", "name")
@@ -127,6 +128,10 @@ class SourceDay(models.Model):
 
     class Meta:
         db_table = "source_day"
+        indexes = [
+            # One source in all tenants: the radar's counts, a source's trend, when it was first seen.
+            models.Index(fields=["kind", "name", "day"], name="source_day_source"),
+        ]
 
 
 class IngestSpan(models.Model):

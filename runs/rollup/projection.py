@@ -84,12 +84,19 @@ WHERE {_ANSWERED_TASK} AND {where} GROUP BY 1, 2, 3, 4, 5, 6, 7"""
 
 
 def sources(where: str) -> str:
-    """Return what each source of each tenant and UTC ``day`` counts for; a run counts once for a source."""
+    """Return what each source of each tenant and UTC ``day`` counts for; a run counts once for a source.
+
+    All of a tenant's runs of a day are counted as well, under no kind and no name: what a source's runs are
+    a share of.
+    """
+    day = f"{every(1440)}::date AS day"
+    stopped, completed = _number("halt_reason <> ''"), _number("outcome = 'completed'")
+    ended = f"{stopped} AS stopped, {completed} AS completed"
     return f"""\
-SELECT tenant_id, {every(1440)}::date AS day, kind, name,
-    count(*) FILTER (WHERE halt_reason <> '')::int AS stopped,
-    count(*) FILTER (WHERE outcome = 'completed')::int AS completed,
-    sum(calls) AS calls, sum(cost) AS cost
+SELECT tenant_id, {day}, '' COLLATE "C" AS kind, '' COLLATE "C" AS name, {ended},
+    sum(tool_calls)::bigint AS calls, sum(cost) AS cost
+FROM run WHERE {where} GROUP BY 1, 2
+UNION ALL SELECT tenant_id, {day}, kind, name, {ended}, sum(calls)::bigint, sum(cost)
 FROM run CROSS JOIN LATERAL (
     SELECT kind COLLATE "C" AS kind, name COLLATE "C" AS name, coalesce(sum(calls), 0) AS calls
     FROM json_to_recordset(detail -> 'sources') AS s(kind text, name text, calls bigint) GROUP BY 1, 2

@@ -59,7 +59,8 @@ ON CONFLICT ({", ".join(HISTOGRAM_KEY)}) DO UPDATE SET
 def _add_sources(where: str) -> str:
     """Admit new names up to the day's limit, of stopped runs first; count the rest under the empty name.
 
-    A source counts in tenant 0 as it does in its tenant, so that nobody crowds others out.
+    A source counts in tenant 0 as it does in its tenant, so that nobody crowds others out. The row of all of
+    a day's runs has no kind and takes no name's place.
     """
     return f"""\
 WITH fresh AS MATERIALIZED ({projection.sources(where)}),
@@ -69,7 +70,7 @@ taken AS (
 ),
 ranked AS (
     SELECT f.*, d.name IS NOT NULL AS known, row_number() OVER (
-        PARTITION BY f.tenant_id, f.day, d.name IS NULL ORDER BY f.stopped DESC, f.calls DESC, f.kind, f.name
+        PARTITION BY f.tenant_id, f.day, d.name IS NULL, f.kind = '' ORDER BY f.stopped DESC, f.calls DESC, f.kind, f.name
     ) AS place
     FROM fresh AS f LEFT JOIN source_day AS d USING (tenant_id, day, kind, name)
 ),

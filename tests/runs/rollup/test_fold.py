@@ -299,9 +299,23 @@ def test_a_day_of_made_up_domains_keeps_two_hundred_names() -> None:
     for tenant_id in (0, 1):
         rows = SourceDay.objects.filter(tenant_id=tenant_id)
         assert rows.exclude(name="").count() == 200
-        assert rows.get(name="").completed == 101
+        assert rows.get(kind="domain", name="").completed == 101
         assert rows.get(name="d000.example").completed == 2
     assert recount() == []
+
+
+def test_a_days_runs_are_counted_whatever_their_sources_and_however_many_names_there_are() -> None:
+    names = [{"kind": "domain", "name": f"d{number:03}.example"} for number in range(230)]
+    stopped = {"outcome": "halted", "halt_reason": "source_cap", "detail": {"sources": names}}
+    insert_rows([make_row(NOW), make_row(NOW, **stopped)])
+    fold(NOW)
+    insert_rows([make_row(NOW)])
+    fold(NOW)
+
+    for tenant_id in (0, 1):
+        every = SourceDay.objects.get(tenant_id=tenant_id, kind="", name="")
+        assert (every.stopped, every.completed) == (1, 2)
+        assert SourceDay.objects.filter(tenant_id=tenant_id).exclude(name="").count() == 200
 
 
 def test_spans_of_counted_runs_are_cleared() -> None:

@@ -1,0 +1,173 @@
+"""What the roll-ups know of sources: a day's runs by tenant, with those that fold has not counted yet.
+
+Everything is bounded, however many names are sent: a tenant has at most 200 a day in the roll-ups, and of
+those only the ones with the most stopped runs are looked at.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from runs.querysets import ALL_TENANTS
+from runs.reports.metrics import AsOf, Scope, Window
+from runs.reports.reading import Reading, open_reading
+
+MOST_SOURCES = 500
+"""Sources that are ranked: those with the most stopped runs."""
+
+Source = tuple[str, str]
+"""Kind and name."""
+
+EVERY: Source = ("", "")
+"""The row of a tenant's day that counts all of its runs."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """Runs that used a source, or all of them, and the calls and cost of those that used it."""
+
+    stopped: int = 0
+    completed: int = 0
+    calls: int = 0
+    cost: Decimal = Decimal(0)
+
+    def add(self, stopped: int, completed: int, calls: int, cost: Decimal) -> None:
+        self.stopped += stopped
+        self.completed += completed
+        self.calls += calls
+        self.cost += cost
+
+
+ByTenant = dict[int, Counted]
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """Whole UTC days up to the one in progress; runs lie in [start, end)."""
+
+    first: date
+    last: date
+
+    @classmethod
+    def until(cls, now: datetime, number: int) -> Days:
+        # A clock may be five minutes ahead: what it sends just before midnight lies in the next day.
+        last = (now.astimezone(UTC) + timedelta(minutes=5)).date()
+        return cls(last - timedelta(days=number - 1), last)
+
+    @property
+    def start(self) -> datetime:
+        return datetime.combine(self.first, time(), UTC)
+
+    @property
+    def end(self) -> datetime:
+        return datetime.combine(self.last + timedelta(days=1), time(), UTC)
+
+    @property
+    def all(self) -> list[date]:
+        return [self.first + timedelta(days=number) for number in range((self.last - self.first).days + 1)]
+
+    @property
+    def window(self) -> Window:
+        return Window(self.start, self.end, timedelta(days=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sources by tenant in some days. ``found`` is how many the scope has, ranked or not."""
+
+    days: Days
+    as_of: AsOf
+    every: ByTenant = field(default_factory=dict)
+    sources: dict[Source, ByTenant] = field(default_factory=dict)
+    found: int = 0
+
+
+# The tail's own sources come beside those of the roll-ups, so that a new one is not overlooked.
+_LARGEST = """\
+SELECT kind, name, count(*) OVER ()
+FROM source_day WHERE tenant_id = ANY(%(tenant_ids)s) AND day = ANY(%(days)s) AND name <> ''
+GROUP BY 1, 2 HAVING sum(stopped) >= %(at_least)s
+ORDER BY sum(stopped) DESC, 1, 2 LIMIT %(most)s"""
+
+_BY_TENANT = """\
+SELECT tenant_id, kind, name, sum(stopped)::bigint, sum(completed)::bigint, sum(calls)::bigint, sum(cost)
+FROM source_day JOIN unnest(%(kinds)s::text[], %(names)s::text[]) AS asked(kind, name) USING (kind, name)
+WHERE day BETWEEN %(first)s AND %(last)s AND tenant_id <> 0 GROUP BY 1, 2, 3"""
+
+
+def read_counts(
+    tenant_ids: Collection[int], days: Days, now: datetime, *, at_least: int = 1, also: Iterable[Source] = ()
+) -> Counts:
+    """Count the sources in stopped runs of these tenants, in all tenants that have them; it opens the snapshot.
+
+    ``at_least`` is how many stopped runs a source has to have there; those of ``also`` are counted in any
+    case. The counts are of everybody: what may be shown of them is for the caller to say.
+    """
+    with open_reading(Scope((ALL_TENANTS,)), days.window, now) as reading:
+        tail = [cell for cell in reading.tail.sources if cell["day"] >= days.first]
+        ranked, found = _largest(reading, tenant_ids, days, at_least)
+        fresh = _fresh(tail, tenant_ids, at_least) - set(ranked)
+        asked = [EVERY, *ranked, *sorted(fresh)[:MOST_SOURCES], *also]
+        counted = _by_tenant(reading, dict.fromkeys(asked), days, tail)
+        return Counts(days, reading.as_of, counted.pop(EVERY, {}), counted, found + len(fresh))
+
+
+def _largest(
+    reading: Reading, tenant_ids: Collection[int], days: Days, at_least: int
+) -> tuple[list[Source], int]:
+    reading.cursor.execute(
+        _LARGEST,
+        {"tenant_ids": list(tenant_ids), "days": days.all, "at_least": at_least, "most": MOST_SOURCES},
+    )
+    rows = reading.cursor.fetchall()
+    return [(kind, name) for kind, name, _ in rows], rows[0][2] if rows else 0
+
+
+def _fresh(tail: Sequence[Any], tenant_ids: Collection[int], at_least: int) -> set[Source]:
+    stopped: dict[Source, int] = defaultdict(int)
+    for cell in tail:
+        if cell["name"] and (ALL_TENANTS in tenant_ids or cell["tenant_id"] in tenant_ids):
+            stopped[cell["kind"], cell["name"]] += cell["stopped"]
+    return {source for source, number in stopped.items() if number >= at_least}
+
+
+def _by_tenant(
+    reading: Reading, asked: Collection[Source], days: Days, tail: Sequence[Any]
+) -> dict[Source, ByTenant]:
+    reading.cursor.execute(
+        _BY_TENANT,
+        {
+            "kinds": [kind for kind, _ in asked],
+            "names": [name for _, name in asked],
+            "first": days.first,
+            "last": days.last,
+        },
+    )
+    found: dict[Source, ByTenant] = defaultdict(lambda: defaultdict(Counted))
+    for tenant_id, kind, name, *numbers in reading.cursor.fetchall():
+        found[kind, name][tenant_id].add(*numbers)
+    for cell in tail:
+        if (source := (cell["kind"], cell["name"])) in asked:
+            numbers = [cell[column] for column in ("stopped", "completed", "calls", "cost")]
+            found[source][cell["tenant_id"]].add(*numbers)
+    return {source: dict(of) for source, of in found.items()}
+
+
+_FIRST_SEEN = """\
+SELECT kind, name, first.day FROM unnest(%(kinds)s::text[], %(names)s::text[]) AS asked(kind, name)
+CROSS JOIN LATERAL (
+    SELECT day FROM source_day AS s WHERE s.kind = asked.kind AND s.name = asked.name ORDER BY day LIMIT 1
+) AS first"""
+
+
+def read_first_seen(cursor: Any, sources: Collection[Source]) -> dict[Source, date]:
+    """Return the UTC day on which anybody's run used each source first, as far as fold has counted."""
+    cursor.execute(
+        _FIRST_SEEN, {"kinds": [kind for kind, _ in sources], "names": [name for _, name in sources]}
+    )
+    return {(kind, name): day for kind, name, day in cursor.fetchall()}
