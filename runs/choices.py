@@ -144,3 +144,30 @@ class Transition(TextChoices):
     ASSIGNED = "assigned", "assigned"
     NOTED = "noted", "noted"
     RESOLVED = "resolved", "resolved"
+
+
+class ChannelKind(TextChoices):
+    """How a channel is told things."""
+
+    MAIL = "mail", "E-mail"
+    WEBHOOK = "webhook", "Signed webhook"
+    PAGERDUTY = "pagerduty", "PagerDuty"
+    ALERTMANAGER = "alertmanager", "Alertmanager webhook"
+    APPRISE = "apprise", "Chat or push service"
+
+
+class SubjectKind(TextChoices):
+    """What a notification tells of."""
+
+    INCIDENT = "incident", "Incident"
+    DECISION = "decision", "Decision"
+    TEST = "test", "Test"
+
+
+class NotificationState(TextChoices):
+    """Where a notification stands."""
+
+    WAITING = "waiting", "Waiting"
+    SENT = "sent", "Sent"
+    DROPPED = "dropped", "No longer needed"
+    GIVEN_UP = "given_up", "Given up"

@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from guardops.tenants.trail.kinds import Kind
 
-from .models import Decision, RunHorizon, StopReview
+from .models import Channel, Decision, RunHorizon, StopReview
 
 KINDS = [
     Kind(
@@ -35,5 +35,17 @@ KINDS = [
         name=lambda row, names: names.of(row, "tenant") or "everywhere",
         of_organisations=lambda ids: Q(tenant__organisation__in=ids),
         of_tenants=lambda ids: Q(tenant__in=ids),
+    ),
+    Kind(
+        slug="channel",
+        noun="the channel",
+        model=Channel,
+        name=lambda row, names: (
+            f"{row.name} of {names.of(row, 'tenant') or names.of(row, 'organisation') or 'the installation'}"
+        ),
+        of_organisations=lambda ids: Q(organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+        milestones={"removed_at": "removed"},
+        fields={"group_s": "seconds of one message", "repeat_h": "hours until it tells again"},
     ),
 ]

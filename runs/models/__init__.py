@@ -1,12 +1,14 @@
 from .alerts import Evaluation, Incident, IncidentStep, Rule, Silence
 from .checkpoints import Checkpoint, CheckpointNote, Decision
 from .live import LiveRun, RefusedWork
+from .notify import Channel, Notification
 from .retention import RetentionRun, RunHorizon
 from .reviews import StopReview
 from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
 from .run import ExternalRun, Run, RunSource, TaskCompletion
 
 __all__ = [
+    "Channel",
     "Checkpoint",
     "CheckpointNote",
     "Decision",
@@ -18,6 +20,7 @@ __all__ = [
     "IncidentStep",
     "IngestSpan",
     "LiveRun",
+    "Notification",
     "RefusedWork",
     "RetentionRun",
     "Rollup",

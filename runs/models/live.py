@@ -22,7 +22,7 @@ MAX_COUNT = 1_000_000_000
 TIMES = (datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC))
 
 
-def short_texts(name: str, **most: int) -> models.CheckConstraint:
+def short_texts(name: str, /, **most: int) -> models.CheckConstraint:
     """Return the check ``name`` of how many characters each text has at most."""
     checks = [LessThanOrEqual(Length(field), length) for field, length in most.items()]
     return models.CheckConstraint(condition=reduce(and_, checks), name=name)

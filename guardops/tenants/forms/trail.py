@@ -16,6 +16,7 @@ ACTIONS = {
     "update": "Changed",
     "delete": "Removed",
     "login": "Signed in",
+    "secret": "Changed a secret",
     "password": "Password set",
 }
 

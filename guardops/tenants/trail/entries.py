@@ -15,7 +15,13 @@ from .names import PLUMBING, Names
 
 NOTHING = "–"
 _UNTOLD = PLUMBING | {"id", "created_at"}
-_VERBS = {"insert": "added", "delete": "removed", "login": "signed in as", "password": "set a password for"}
+_VERBS = {
+    "insert": "added",
+    "delete": "removed",
+    "login": "signed in as",
+    "password": "set a password for",
+    "secret": "changed the address or a secret of",
+}
 
 
 @dataclass(frozen=True, slots=True)
