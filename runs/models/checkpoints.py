@@ -77,6 +77,9 @@ class Checkpoint(models.Model):
 
     objects = CheckpointQuerySet.as_manager()
 
+    decided: Decision | None = None
+    """The decision that stands, where `runs.checkpoints.moving.fresh` has read it."""
+
     class Meta:
         db_table = "checkpoint"
         indexes = [
