@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from guardops.guard.bundle import Bundle
-from guardops.guard.events import MAX_EVENTS, Event
+from guardops.guard.events import MAX_EVENTS
 from guardops.guard.replies import BundlesAsked, BundlesReply, EventsReply
+from guardops.guard.wire import Event
 
 from .bodies import MEDIA_TYPES
 from .openapi_bundles import example, get_bundle, post_bundles

@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from .events import Event, RunEnded, RunHeartbeat, RunStarted, WorkRefused
+from .events import RunEnded, RunHeartbeat, RunStarted, WorkRefused
 from .hints import find_suspects, is_random, is_uuid, may_have_shape, may_hold_secret, may_name_secret
+from .wire import Event
 
 HIDDEN = "***"
 MAX_ARGS = 300

@@ -23,9 +23,10 @@ from weakref import WeakSet, WeakValueDictionary
 import msgspec
 
 from guardops.guard.delivery import Delivery, NotNow
-from guardops.guard.events import MAX_EVENT_BYTES, Event, RunEnded, RunHeartbeat, RunStarted, WorkRefused
+from guardops.guard.events import MAX_EVENT_BYTES, RunEnded, RunHeartbeat, RunStarted, WorkRefused
 from guardops.guard.redaction import redact_event
 from guardops.guard.spool import MAX_RECORDS, Spool
+from guardops.guard.wire import Event
 
 STARTED, ENDED = 0, 1
 """Ranks in the spool: word of a beginning goes before word of an end."""

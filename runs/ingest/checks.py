@@ -12,12 +12,12 @@ from guardops.guard.events import (
     MAX_COST,
     MAX_DETAIL_BYTES,
     Envelope,
-    Event,
     RunEnded,
     RunHeartbeat,
     RunStarted,
     WorkRefused,
 )
+from guardops.guard.wire import Event
 
 from .decode import Rejected, check_shape
 

@@ -20,13 +20,13 @@ from guardops.guard.events import (
     MAX_EVENT_BYTES,
     MAX_EVENTS,
     MAX_KEYS,
-    Event,
     RunEnded,
     RunHeartbeat,
     RunStarted,
     WorkRefused,
 )
 from guardops.guard.replies import EventResult, ResultStatus
+from guardops.guard.wire import Event
 from guardops.tenants.errors import GuardOpsError
 
 from .repeated import has_repeated_keys

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from guardops.guard.events import Event, RunEnded, RunHeartbeat, RunStarted
+from guardops.guard.events import RunEnded, RunHeartbeat, RunStarted
+from guardops.guard.wire import Event
 
 from .refusals import Refusal, project_refusal
 from .rows import Receipt, Row, project

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from guardops.guard.events import Event
+from guardops.guard.wire import Event
 
 _encode = msgspec.json.Encoder().encode
 _encode_into = msgspec.json.Encoder().encode_into

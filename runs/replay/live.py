@@ -16,10 +16,11 @@ from decimal import Decimal
 from random import Random
 from uuid import UUID
 
-from guardops.guard.events import Event, Outcome, RunEnded, RunHeartbeat, RunStarted
+from guardops.guard.events import Outcome, RunEnded, RunHeartbeat, RunStarted
 from guardops.guard.guarded_run import RunGuard
 from guardops.guard.policy import MICRO
 from guardops.guard.scenarios.roster import Job
+from guardops.guard.wire import Event
 
 from .demo import task_tree
 from .demo_tenants import DemoTenant

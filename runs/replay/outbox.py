@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event as Flag
 
-from guardops.guard.events import Event, RunHeartbeat
+from guardops.guard.events import RunHeartbeat
+from guardops.guard.wire import Event
 
 from .live import Stage
 from .sender import Sender, SendFailed

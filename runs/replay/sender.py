@@ -15,8 +15,9 @@ from typing import Self
 import httpx
 import msgspec
 
-from guardops.guard.events import MAX_BODY_BYTES, MAX_EVENTS, Event, WorkRefused
+from guardops.guard.events import MAX_BODY_BYTES, MAX_EVENTS, WorkRefused
 from guardops.guard.replies import EventResult, EventsReply, Problem, ResultStatus
+from guardops.guard.wire import Event
 
 EVENTS_PATH = "/api/v1/events"
 ATTEMPTS = 12

@@ -11,9 +11,10 @@ from itertools import cycle, islice
 import msgspec
 
 from guardops.guard import events
-from guardops.guard.events import Event, RunEnded, RunHeartbeat, RunStarted
+from guardops.guard.events import RunEnded, RunHeartbeat, RunStarted
 from guardops.guard.ids import uuid7
 from guardops.guard.policy import Policy
+from guardops.guard.wire import Event
 from runs.partitions import unix_ms
 from runs.replay.play import Player
 from runs.replay.timing import Calendar

@@ -13,8 +13,8 @@ from guardops.gate.openapi import document, vectors
 from guardops.gate.openapi_bundles import example
 from guardops.gate.problems import KINDS
 from guardops.guard.bundle import Bundle, canonical, read_bundle
-from guardops.guard.events import Event
 from guardops.guard.replies import BundlesAsked
+from guardops.guard.wire import Event
 from guardops.tenants.choices import Scope
 from guardops.tenants.models import Tenant
 from policies.pull.fleet import read_applied

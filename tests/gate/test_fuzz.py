@@ -15,7 +15,7 @@ from schemathesis import GenerationMode
 from schemathesis.schemas import APIOperation
 
 from guardops.gate.openapi import document, vectors
-from guardops.guard.events import Event
+from guardops.guard.wire import Event
 from guardops.tenants.choices import Scope
 from guardops.tenants.models import Tenant
 from policies.models import GuardInstance

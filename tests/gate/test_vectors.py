@@ -9,7 +9,7 @@ import pytest
 from litestar.testing import TestClient
 
 from guardops.gate.openapi import vectors
-from guardops.guard.events import Event
+from guardops.guard.wire import Event
 from guardops.tenants.models import Tenant
 from runs.models import LiveRun, RefusedWork, Run
 from tests.factories import make_tenant

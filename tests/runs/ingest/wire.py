@@ -6,7 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from guardops.guard.events import Event, RunEnded
+from guardops.guard.events import RunEnded
+from guardops.guard.wire import Event
 from runs.ingest.checks import check
 from runs.ingest.decode import Arrival, Decoded, Rejected, decode
 from runs.ingest.project import project_event

@@ -11,9 +11,10 @@ from uuid import UUID
 import httpx
 import pytest
 
-from guardops.guard.events import Event, Outcome, RunEnded, RunHeartbeat, RunStarted
+from guardops.guard.events import Outcome, RunEnded, RunHeartbeat, RunStarted
 from guardops.guard.scenarios.roster import Job, jobs
 from guardops.guard.scenarios.tarpit import Loopback, serving
+from guardops.guard.wire import Event
 from runs.replay.demo_tenants import TENANTS
 from runs.replay.live import EARLIER, Stage
 

@@ -16,8 +16,9 @@ from threading import Timer
 
 import pytest
 
-from guardops.guard.events import Event, RunHeartbeat
+from guardops.guard.events import RunHeartbeat
 from guardops.guard.scenarios.roster import SUPPORT
+from guardops.guard.wire import Event
 from runs.replay import outbox as module
 from runs.replay.demo_tenants import TENANTS
 from runs.replay.live import Stage

@@ -21,12 +21,13 @@ from django.test import Client
 from litestar.testing import TestClient
 
 from guardops.gate.app import make_app
-from guardops.guard.events import Event, Outcome, RunEnded, RunHeartbeat, RunStarted
+from guardops.guard.events import Outcome, RunEnded, RunHeartbeat, RunStarted
 from guardops.guard.ids import uuid7
 from guardops.guard.scenarios import exports
 from guardops.guard.scenarios.roster import EXPORTS
 from guardops.guard.scenarios.tree import Tree
 from guardops.guard.session import Guard
+from guardops.guard.wire import Event
 from guardops.tenants import keys
 from guardops.tenants.models import Tenant
 from runs.models import Run

@@ -1,0 +1,5 @@
+"""Every event that guards send."""
+
+from guardops.guard.events import RunEnded, RunHeartbeat, RunStarted, WorkRefused
+
+Event = RunEnded | RunStarted | RunHeartbeat | WorkRefused
