@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parseaddr
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
@@ -63,6 +65,24 @@ def words(name: str, default: Sequence[str] = ()) -> list[str]:
     if raw is None:
         return list(default)
     return [part.strip() for part in raw.split(",") if part.strip()]
+
+
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """Return a comma-separated list of networks, such as ``10.20.0.0/16``; an address is a network of one."""
+    try:
+        return [ip_network(word) for word in words(name)]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}; it must be networks such as 10.20.0.0/16.") from None
+
+
+def web_address(name: str, default: str) -> str:
+    """Return the address of a web server without what stands after its host, ``https://ops.example.com``."""
+    value = os.environ.get(name, default).rstrip("/")
+    if value and not re.fullmatch(r"https?://[^\s/?#@]+", value):
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}; it must be an address like https://ops.example.com."
+        )
+    return value
 
 
 @dataclass(frozen=True, slots=True)

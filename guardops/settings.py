@@ -20,6 +20,15 @@ ALLOWED_HOSTS = env.words("GUARDOPS_HOSTS", () if PRODUCTION else _LOCAL_HOSTS)
 CSRF_TRUSTED_ORIGINS = env.words("GUARDOPS_ORIGINS")
 GATE_URL = env.text("GUARDOPS_GATE_URL", "" if PRODUCTION else state.gate_url())
 
+# Where links in messages lead. Whatever is told in a message, an answer to it needs a session.
+WEB_URL = env.web_address(
+    "GUARDOPS_WEB_URL",
+    next((f"https://{host}" for host in ALLOWED_HOSTS if host[0] not in ".*"), "")
+    if PRODUCTION
+    else state.web_url(),
+)
+WEBHOOK_ALLOW = env.networks("GUARDOPS_WEBHOOK_ALLOW")
+
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",

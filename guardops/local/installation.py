@@ -178,6 +178,7 @@ class Installation:
             "GUARDOPS_LOG": "text",
             "GUARDOPS_LOG_LEVEL": "WARNING",
             "GUARDOPS_DATABASE_FOLDER": self.database_folder,
+            "GUARDOPS_WEB_URL": self.web_url,
         }
         return {
             **defaults,

@@ -120,3 +120,9 @@ def gate_url() -> str:
     """Return the address of the running gate; empty where nothing runs."""
     now = running()
     return now.gate_url if now else ""
+
+
+def web_url() -> str:
+    """Return the address of the running dashboard; empty where nothing runs."""
+    now = running()
+    return now.web_url if now else ""

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from uuid import UUID
 
 BodyOf: TypeAlias = Callable[[UUID], bytes | None]
-"""Returns the JSON document of a subject by its id, at the moment of sending; None for what is no longer to be
-told, such as a decision that was undone."""
+"""Returns the JSON document of a subject by its id, at the moment of sending; None for what is no longer to
+be told, such as a decision that was undone."""
 
 _bodies: dict[str, BodyOf] = {}
 
