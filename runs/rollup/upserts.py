@@ -70,7 +70,8 @@ taken AS (
 ),
 ranked AS (
     SELECT f.*, d.name IS NOT NULL AS known, row_number() OVER (
-        PARTITION BY f.tenant_id, f.day, d.name IS NULL, f.kind = '' ORDER BY f.stopped DESC, f.calls DESC, f.kind, f.name
+        PARTITION BY f.tenant_id, f.day, d.name IS NULL, f.kind = ''
+        ORDER BY f.stopped DESC, f.calls DESC, f.kind, f.name
     ) AS place
     FROM fresh AS f LEFT JOIN source_day AS d USING (tenant_id, day, kind, name)
 ),

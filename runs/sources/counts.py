@@ -7,7 +7,7 @@ those only the ones with the most stopped runs are looked at.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -87,11 +87,12 @@ class Counts:
     found: int = 0
 
 
-# The tail's own sources come beside those of the roll-ups, so that a new one is not overlooked.
+# Tenant 0 names the organisations in ascending order: there are several where the first and the last differ.
 _LARGEST = """\
 SELECT kind, name, count(*) OVER ()
 FROM source_day WHERE tenant_id = ANY(%(tenant_ids)s) AND day = ANY(%(days)s) AND name <> ''
-GROUP BY 1, 2 HAVING sum(stopped) >= %(at_least)s
+GROUP BY 1, 2 HAVING sum(stopped) >= %(at_least)s AND (NOT %(several)s
+    OR min(organisations[1]) <> max(organisations[cardinality(organisations)]))
 ORDER BY sum(stopped) DESC, 1, 2 LIMIT %(most)s"""
 
 _BY_TENANT = """\
@@ -100,40 +101,66 @@ FROM source_day JOIN unnest(%(kinds)s::text[], %(names)s::text[]) AS asked(kind,
 WHERE day BETWEEN %(first)s AND %(last)s AND tenant_id <> 0 GROUP BY 1, 2, 3"""
 
 
-def read_counts(
-    tenant_ids: Collection[int], days: Days, now: datetime, *, at_least: int = 1, also: Iterable[Source] = ()
-) -> Counts:
-    """Count the sources in stopped runs of these tenants, in all tenants that have them; it opens the snapshot.
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Which sources: with so many stopped runs in these tenants together.
 
-    ``at_least`` is how many stopped runs a source has to have there; those of ``also`` are counted in any
-    case. The counts are of everybody: what may be shown of them is for the caller to say.
+    With ``owners``, each tenant's organisation, only those of several: one owner's made-up names
+    could else take all places. That is for all tenants together alone.
+    """
+
+    tenant_ids: Collection[int]
+    at_least: int = 1
+    owners: Mapping[int, int] | None = None
+
+
+def read_counts(asks: Sequence[Ask], days: Days, now: datetime, *, also: Iterable[Source] = ()) -> Counts:
+    """Count the sources that are asked for in all tenants, and those of ``also``; it opens the snapshot.
+
+    The counts are of everybody: what may be shown of them is for the caller to say. ``found`` is of the last
+    of ``asks``.
     """
     with open_reading(Scope((ALL_TENANTS,)), days.window, now) as reading:
         tail = [cell for cell in reading.tail.sources if cell["day"] >= days.first]
-        ranked, found = _largest(reading, tenant_ids, days, at_least)
-        fresh = _fresh(tail, tenant_ids, at_least) - set(ranked)
-        asked = [EVERY, *ranked, *sorted(fresh)[:MOST_SOURCES], *also]
-        counted = _by_tenant(reading, dict.fromkeys(asked), days, tail)
-        return Counts(days, reading.as_of, counted.pop(EVERY, {}), counted, found + len(fresh))
+        asked, found = dict.fromkeys([EVERY, *also]), 0
+        for ask in asks:
+            ranked, found = _largest(reading, ask, days)
+            fresh = [source for source in _fresh(tail, ask) if source not in ranked]
+            asked |= dict.fromkeys([*ranked, *fresh[:MOST_SOURCES]])
+            found += len(fresh)
+        counted = _by_tenant(reading, asked, days, tail)
+        return Counts(days, reading.as_of, counted.pop(EVERY, {}), counted, found)
 
 
-def _largest(
-    reading: Reading, tenant_ids: Collection[int], days: Days, at_least: int
-) -> tuple[list[Source], int]:
-    reading.cursor.execute(
-        _LARGEST,
-        {"tenant_ids": list(tenant_ids), "days": days.all, "at_least": at_least, "most": MOST_SOURCES},
-    )
+def _largest(reading: Reading, ask: Ask, days: Days) -> tuple[dict[Source, None], int]:
+    parameters = {
+        "tenant_ids": list(ask.tenant_ids),
+        "days": days.all,
+        "at_least": ask.at_least,
+        "several": ask.owners is not None,
+        "most": MOST_SOURCES,
+    }
+    reading.cursor.execute(_LARGEST, parameters)
     rows = reading.cursor.fetchall()
-    return [(kind, name) for kind, name, _ in rows], rows[0][2] if rows else 0
+    return dict.fromkeys((kind, name) for kind, name, _ in rows), rows[0][2] if rows else 0
 
 
-def _fresh(tail: Sequence[Any], tenant_ids: Collection[int], at_least: int) -> set[Source]:
+def _fresh(tail: Sequence[Any], ask: Ask) -> list[Source]:
+    """Return what the tail has of it by itself, so that a new source is not overlooked until it is folded."""
     stopped: dict[Source, int] = defaultdict(int)
+    organisations: dict[Source, set[int | None]] = defaultdict(set)
+    owners = ask.owners
     for cell in tail:
-        if cell["name"] and (ALL_TENANTS in tenant_ids or cell["tenant_id"] in tenant_ids):
-            stopped[cell["kind"], cell["name"]] += cell["stopped"]
-    return {source for source, number in stopped.items() if number >= at_least}
+        tenant_id, source = cell["tenant_id"], (cell["kind"], cell["name"])
+        if cell["name"] and cell["stopped"] and not {ALL_TENANTS, tenant_id}.isdisjoint(ask.tenant_ids):
+            stopped[source] += cell["stopped"]
+            organisations[source].add(owners.get(tenant_id) if owners else None)
+    enough = [
+        source
+        for source, number in stopped.items()
+        if number >= ask.at_least and (owners is None or len(organisations[source]) > 1)
+    ]
+    return sorted(enough, key=lambda source: (-stopped[source], source))
 
 
 def _by_tenant(
@@ -171,3 +198,33 @@ def read_first_seen(cursor: Any, sources: Collection[Source]) -> dict[Source, da
         _FIRST_SEEN, {"kinds": [kind for kind, _ in sources], "names": [name for _, name in sources]}
     )
     return {(kind, name): day for kind, name, day in cursor.fetchall()}
+
+
+_BY_DAY = """\
+SELECT kind, name, day, sum(stopped)::bigint, sum(completed)::bigint, sum(calls)::bigint, sum(cost)
+FROM source_day JOIN unnest(%(kinds)s::text[], %(names)s::text[]) AS asked(kind, name) USING (kind, name)
+WHERE day BETWEEN %(first)s AND %(last)s AND tenant_id = ANY(%(tenant_ids)s) GROUP BY 1, 2, 3"""
+
+
+def read_by_day(
+    sources: Collection[Source], tenant_ids: Sequence[int], days: Days, now: datetime
+) -> dict[Source, dict[date, Counted]]:
+    """Return each source's counts in these tenants by UTC day; it opens a snapshot of its own."""
+    found: dict[Source, dict[date, Counted]] = {source: {} for source in sources}
+    with open_reading(Scope(tuple(tenant_ids)), days.window, now) as reading:
+        parameters = {
+            "kinds": [kind for kind, _ in sources],
+            "names": [name for _, name in sources],
+            "first": days.first,
+            "last": days.last,
+            "tenant_ids": list(tenant_ids),
+        }
+        reading.cursor.execute(_BY_DAY, parameters)
+        for kind, name, day, *numbers in reading.cursor.fetchall():
+            found[kind, name].setdefault(day, Counted()).add(*numbers)
+        for cell in reading.tail.sources:
+            source = cell["kind"], cell["name"]
+            if source in found and days.first <= cell["day"] <= days.last:
+                numbers = [cell[column] for column in ("stopped", "completed", "calls", "cost")]
+                found[source].setdefault(cell["day"], Counted()).add(*numbers)
+    return found

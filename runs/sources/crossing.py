@@ -54,6 +54,11 @@ def read_owners() -> Owners:
     return dict(Tenant.objects.values_list("pk", "organisation_id"))
 
 
+def is_shared(owners: Owners) -> bool:
+    """Say whether several organisations share the installation."""
+    return len(set(owners.values())) > 1
+
+
 def crossing_of(source: ByTenant, every: ByTenant, owners: Owners) -> Crossing | None:
     """Return how a source crosses tenants; None where it does not."""
     hit = [
@@ -62,10 +67,10 @@ def crossing_of(source: ByTenant, every: ByTenant, owners: Owners) -> Crossing |
         if counted.stopped and tenant_id in owners and tenant_id in every and every[tenant_id].completed
     ]
     organisations = len({owners[tenant_id] for tenant_id in hit})
-    alone = len(set(owners.values())) == 1
-    if len(hit) < LEAST_TENANTS or (organisations < LEAST_ORGANISATIONS and not alone):
+    shared = is_shared(owners)
+    if len(hit) < LEAST_TENANTS or (shared and organisations < LEAST_ORGANISATIONS):
         return None
-    tallies = tallies_of(source, every, {tenant: tenant for tenant in owners} if alone else owners)
+    tallies = tallies_of(source, every, owners if shared else {tenant: tenant for tenant in owners})
     lift = lift_of(tallies)
     if lift is None:
         return None

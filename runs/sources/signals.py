@@ -15,8 +15,8 @@ from django.db import connection
 
 from runs.querysets import ALL_TENANTS
 
-from .counts import Days, read_counts, read_first_seen
-from .crossing import LEAST_STOPPED, crossing_of, read_owners
+from .counts import Ask, Days, read_counts, read_first_seen
+from .crossing import LEAST_STOPPED, crossing_of, is_shared, read_owners
 from .lift import Lift
 
 DAYS = 7
@@ -52,8 +52,9 @@ def signals(now: datetime) -> list[Signal]:
     It looks at all tenants: what of it may be shown is for the caller to say.
     """
     days = Days.until(now, DAYS)
-    counts = read_counts([ALL_TENANTS], days, now, at_least=LEAST_STOPPED)
     owners = read_owners()
+    everywhere = Ask([ALL_TENANTS], LEAST_STOPPED, owners if is_shared(owners) else None)
+    counts = read_counts([everywhere], days, now)
     crossing = {source: crossing_of(of, counts.every, owners) for source, of in counts.sources.items()}
     found = {source: cross for source, cross in crossing.items() if cross is not None and cross.stands_out}
     with connection.cursor() as cursor:

@@ -1,0 +1,205 @@
+"""The radar: sources in stopped runs, ranked by lift, as one reader may see them.
+
+Counts, shares and links are of the tenants that the reader asks about, which they see anyway. That a source
+crosses tenants is told to everybody, with its lift over all of them, the number of tenants (three at least)
+and the day on which it was first seen: no names, no counts of others, no times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from django.db import connection
+from django.db.models import TextChoices
+
+from guardops.tenants.access import Visible
+from guardops.tenants.models import Tenant
+from policies.blocklist.looks import Look, look_of
+from policies.choices import SourceKind
+from policies.errors import InvalidSource
+from policies.models import BlockedSource
+from policies.names import canonical_source
+from runs.querysets import ALL_TENANTS
+
+from .counts import Ask, ByTenant, Counted, Counts, Days, Source, read_counts, read_first_seen
+from .crossing import LEAST_TENANTS, Crossing, crossing_of, is_shared, read_owners, tallies_of
+from .lift import Lift, lift_of
+
+if TYPE_CHECKING:
+    from runs.reports.metrics import AsOf
+
+NEW_FOR = timedelta(days=7)
+
+
+class State(TextChoices):
+    SUGGESTED = "suggested", "Suggested"
+    WATCHED = "watched", "Watched"
+    BLOCKED = "blocked", "Blocked"
+    ALLOWED = "allowed", "Allow-listed"
+    NORMAL = "normal", "Normal"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A source. ``mine`` are the counts of the tenants that are asked about, ``every`` all of their runs."""
+
+    kind: str
+    name: str
+    state: State
+    mine: Counted
+    every: Counted
+    tenants: int  # with a stopped run: of all where it crosses, else of those that are asked about
+    crossing: Crossing | None
+    lift: Lift | None
+    first_seen: date
+    is_new: bool
+    blocked_in: int  # of the tenants that are asked about
+    refusal: str  # why it can't be blocked, empty where it can
+    by_tenant: Mapping[int, Counted] = field(default_factory=dict)  # those that are asked about
+
+    @property
+    def look(self) -> Look:
+        return look_of(self.name)
+
+    @property
+    def source(self) -> Source:
+        return self.kind, self.name
+
+    @property
+    def stopped_share(self) -> float | None:
+        return self.mine.stopped / self.every.stopped if self.every.stopped else None
+
+    @property
+    def completed_share(self) -> float | None:
+        return self.mine.completed / self.every.completed if self.every.completed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Radar:
+    """``found`` is how many sources the tenants' stopped runs have; ``rows`` holds those that are ranked."""
+
+    days: Days
+    as_of: AsOf
+    rows: Sequence[Row]
+    found: int
+
+    @property
+    def crossing(self) -> int:
+        return sum(row.crossing is not None for row in self.rows)
+
+
+def read_radar(
+    seen: Visible, tenants: Sequence[Tenant], days: Days, now: datetime, *, also: Iterable[Source] = ()
+) -> Radar:
+    """Return the sources of these tenants, which are among those ``seen``, and all that cross tenants."""
+    owners = read_owners()
+    ids = [tenant.pk for tenant in tenants]
+    whole = seen.all_tenants and len(ids) == len(seen.tenants)
+    everywhere = Ask([ALL_TENANTS], LEAST_TENANTS, owners if is_shared(owners) else None)
+    counts = read_counts([everywhere, Ask([ALL_TENANTS] if whole else ids)], days, now, also=also)
+    with connection.cursor() as cursor:
+        first = read_first_seen(cursor, counts.sources)
+    blocks = _blocks(tenants, counts.sources, now)
+    rows = [
+        _row(source, counts, tenants, owners, first.get(source, days.last), blocks.get(source, set()))
+        for source in counts.sources
+    ]
+    shown = [row for row in rows if row.crossing is not None or row.mine.stopped or row.source in set(also)]
+    return Radar(days, counts.as_of, sorted(shown, key=_rank), counts.found)
+
+
+def _rank(row: Row) -> tuple[object, ...]:
+    return (-(row.lift.ratio if row.lift else 0.0), -row.mine.stopped, row.kind, row.name)
+
+
+def _row(
+    source: Source,
+    counts: Counts,
+    tenants: Sequence[Tenant],
+    owners: Mapping[int, int],
+    first_seen: date,
+    blocked: set[int],
+) -> Row:
+    used = counts.sources[source]
+    crossing = crossing_of(used, counts.every, owners)
+    mine = {tenant.pk: used[tenant.pk] for tenant in tenants if tenant.pk in used}
+    lift = crossing.lift if crossing else _own_lift(mine, counts, tenants, owners)
+    refusal = _refusal(source, tenants)
+    return Row(
+        kind=source[0],
+        name=source[1],
+        state=_state(crossing, lift, refused=refusal, blocked=blocked),
+        mine=_sum(mine.values()),
+        every=_sum(counts.every[tenant.pk] for tenant in tenants if tenant.pk in counts.every),
+        tenants=len(crossing.tenant_ids) if crossing else sum(bool(of.stopped) for of in mine.values()),
+        crossing=crossing,
+        lift=lift,
+        first_seen=first_seen,
+        is_new=first_seen > counts.days.last - NEW_FOR,
+        blocked_in=len(blocked),
+        refusal=refusal.message if refusal else "",
+        by_tenant=mine,
+    )
+
+
+def _own_lift(
+    mine: ByTenant, counts: Counts, tenants: Sequence[Tenant], owners: Mapping[int, int]
+) -> Lift | None:
+    every = {tenant.pk: counts.every[tenant.pk] for tenant in tenants if tenant.pk in counts.every}
+    return lift_of(tallies_of(mine, every, owners))
+
+
+def _state(
+    crossing: Crossing | None, lift: Lift | None, *, refused: InvalidSource | None, blocked: set[int]
+) -> State:
+    if blocked:
+        return State.BLOCKED
+    if refused is not None and refused.code == "own_domain":
+        return State.ALLOWED
+    if crossing is not None and crossing.stands_out:
+        return State.SUGGESTED
+    return State.WATCHED if lift is not None and lift.low > 1 else State.NORMAL
+
+
+def _refusal(source: Source, tenants: Sequence[Tenant]) -> InvalidSource | None:
+    """Return why the source can't be blocked for any of the tenants, None where it can for one."""
+    error = None
+    for allowed in {frozenset(tenant.organisation.allowed_domains) for tenant in tenants}:
+        try:
+            canonical_source(SourceKind(source[0]), source[1], exact=False, allowed=allowed)
+        except InvalidSource as refused:
+            error = refused
+        except ValueError:
+            return InvalidSource("This is neither a domain nor a tool.", code="no_kind")
+        else:
+            return None
+    return error
+
+
+def _blocks(tenants: Sequence[Tenant], sources: Iterable[Source], now: datetime) -> dict[Source, set[int]]:
+    """Return in which of the tenants each source is on the blocklist."""
+    found: dict[Source, set[int]] = {}
+    names = {name for _, name in sources}
+    standing = BlockedSource.objects.standing(now).filter(name__in=names, exact=False)
+    for block in standing.filter(organisation=None) | standing.filter(
+        organisation__in={tenant.organisation_id for tenant in tenants}
+    ):
+        held = found.setdefault((block.kind, block.name), set())
+        held.update(tenant.pk for tenant in tenants if _covers(block, tenant))
+    return {source: held for source, held in found.items() if held}
+
+
+def _covers(block: BlockedSource, tenant: Tenant) -> bool:
+    if block.tenant_id is not None:
+        return bool(block.tenant_id == tenant.pk)
+    return block.organisation_id in (None, tenant.organisation_id)
+
+
+def _sum(counts: Iterable[Counted]) -> Counted:
+    total = Counted()
+    for counted in counts:
+        total.add(counted.stopped, counted.completed, counted.calls, counted.cost)
+    return total
