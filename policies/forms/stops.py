@@ -10,7 +10,7 @@ from django import forms
 from guardops.tenants.models import Tenant, User
 from guardops.tenants.querysets import TenantQuerySet
 from policies.choices import StopScope
-from policies.errors import NOT_PUBLISHED, InvalidStop
+from policies.errors import InvalidStop
 from policies.models.stops import MAX_REASON
 from policies.publish.stops import Issued, issue_stop
 
@@ -79,6 +79,4 @@ class StopForm(forms.Form):
             )
         except InvalidStop as error:
             self.add_error(_FIELD_OF.get(error.code), error.message)
-        except NOT_PUBLISHED as error:
-            self.add_error(None, f"Nothing was stopped: guards would not take it. {error.message}")
         return None

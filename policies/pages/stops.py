@@ -16,7 +16,6 @@ from guardops.tenants import access
 from guardops.tenants.choices import Role
 from guardops.tenants.models import User
 from guardops.tenants.pages.requests import AuthenticatedRequest
-from policies.errors import NOT_PUBLISHED
 from policies.forms.stops import StopForm
 from policies.models import Stop
 from policies.publish.stops import lift_stop
@@ -60,11 +59,7 @@ def lift(request: AuthenticatedRequest, stop_id: UUID) -> HttpResponse:
     stop = stop_to_lift(request.user, stop_id)
     if request.method != "POST":
         return render(request, "policies/stop_lift.html", {"stop": stop})
-    try:
-        change = lift_stop(stop, actor=request.user, now=timezone.now())
-    except NOT_PUBLISHED as error:
-        messages.error(request, f"Nothing was lifted: guards would not take it. {error.message}")
-        return redirect("policies:stops")
+    change = lift_stop(stop, actor=request.user, now=timezone.now())
     if change is None:
         messages.warning(request, "Somebody has lifted it already.")
         return redirect("policies:stops")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from django.db import connection
 
 from guardops.guard.bundle import (
@@ -23,7 +24,7 @@ from guardops.guard.bundle import (
 from guardops.guard.policy import PolicyError
 from guardops.tenants.errors import GuardOpsError
 from guardops.tenants.models import Tenant
-from policies.compose import Rows, compose, read_rows
+from policies.compose import compose, read_rows
 from policies.errors import BundleTooLarge, InvalidPolicy
 from policies.models import BundleRevision, Change, SigningSecret
 
@@ -31,6 +32,11 @@ from .epoch import current_epoch
 
 CHANNEL = "guardops_bundle"
 """PostgreSQL notifications: ``<tenant id> <revision>``, sent as the transaction commits."""
+_AROUND = 512
+"""Bytes, at most, of what a bundle says of itself beside its content."""
+_EMPTY: dict[str, Any] = {"defaults": {}, "job_types": {}, "blocked": []}
+_KEPT = {InvalidPolicy: ("defaults", "job_types"), BundleTooLarge: tuple(_EMPTY)}
+"""What stays as it was published last, by what is wrong with what it would become."""
 
 
 @dataclass(slots=True)
@@ -44,8 +50,9 @@ class Published:
 def publish_bundles(tenant_ids: Collection[int], change: Change | None, now: datetime) -> Published:
     """Give each tenant whose content has changed its next revision; the others keep theirs.
 
-    Must run inside `publishing`. A bundle that guards would not take is named in ``failures``, and the tenant
-    keeps the one it has.
+    Must run inside `publishing`. Where guards would not take a tenant's policies, since its levels contradict
+    each other, or all of it, since it is too large, that is named in ``failures``: those parts stay as they
+    were published last, and the rest goes out, stops above all.
     """
     published = Published()
     # Locked in ascending order, so that two edits never wait for each other in a circle.
@@ -55,11 +62,10 @@ def publish_bundles(tenant_ids: Collection[int], change: Change | None, now: dat
     latest = _latest([tenant.pk for tenant in tenants])
     made: list[BundleRevision] = []
     for tenant in tenants:
-        try:
-            revision = _next(tenant, rows, epoch, latest.get(tenant.pk), now)
-        except (BundleTooLarge, InvalidPolicy) as error:
+        content, error = _takeable(tenant, compose(tenant, rows, now), now)
+        if error is not None:
             published.failures[tenant.slug] = error
-            continue
+        revision = _next(tenant, content, epoch, latest.get(tenant.pk), now)
         if revision is not None:
             revision.change = change
             made.append(revision)
@@ -75,36 +81,61 @@ def publish_first(tenant_id: int, now: datetime) -> None:
         publish_bundles([tenant_id], None, now)
 
 
-def _next(
-    tenant: Tenant, rows: Rows, epoch: str, latest: tuple[str, str] | None, now: datetime
-) -> BundleRevision | None:
-    content = compose(tenant, rows, now)
-    digest = content_hash(content)
-    if latest == (epoch, digest):
-        return None
+def _takeable(
+    tenant: Tenant, content: dict[str, Any], now: datetime
+) -> tuple[dict[str, Any], GuardOpsError | None]:
+    """Return what guards take of a bundle's content, and why that isn't all of it."""
+    wrong: GuardOpsError | None = None
+    for _ in _KEPT:  # policies that are put back may leave it too large
+        try:
+            _check(content, now)
+            break
+        except (BundleTooLarge, InvalidPolicy) as error:
+            wrong = error
+            content = content | _standing(tenant, _KEPT[type(error)])
+    return content, wrong
+
+
+def _check(content: dict[str, Any], now: datetime) -> None:
+    """Raise InvalidPolicy or BundleTooLarge where guards would not take a bundle's content."""
     try:
         check_rules(content["defaults"], content["job_types"], now)
     except PolicyError as error:
         # Levels that are right by themselves may contradict each other.
         raise InvalidPolicy(error.field, str(error)) from error
-    number = tenant.bundle_revision + 1
-    body = canonical(
-        content | {"epoch": epoch, "revision": number, "content_hash": digest, "issued_at": now.isoformat()}
-    )
-    packed = gzip.compress(body, compresslevel=6, mtime=0)
-    _check_size(content, body, packed)
-    return BundleRevision(
-        tenant=tenant, revision=number, epoch=epoch, content_hash=digest, body=packed, created_at=now
-    )
-
-
-def _check_size(content: dict[str, Any], body: bytes, packed: bytes) -> None:
     if len(content["job_types"]) > MAX_JOB_TYPES:
         raise BundleTooLarge(f"A tenant has at most {MAX_JOB_TYPES} job types with a policy.")
     if len(content["blocked"]) > MAX_BLOCKED:
         raise BundleTooLarge(f"A tenant has at most {MAX_BLOCKED:,} blocked sources.")
-    if len(body) > MAX_BYTES or len(packed) > MAX_GZIPPED_BYTES:
+    body = canonical(content)
+    if len(body) + _AROUND > MAX_BYTES or len(_pack(body)) + _AROUND > MAX_GZIPPED_BYTES:
         raise BundleTooLarge("Guards take at most 1 MiB of policies, 256 KiB gzipped.")
+
+
+def _standing(tenant: Tenant, parts: Collection[str]) -> dict[str, Any]:
+    """Return parts of the bundle that guards have now; nothing where they have none yet."""
+    newest = BundleRevision.objects.filter(tenant=tenant, revision=tenant.bundle_revision).first()
+    held = msgspec.json.decode(gzip.decompress(newest.body)) if newest else _EMPTY
+    return {name: held[name] for name in parts}
+
+
+def _next(
+    tenant: Tenant, content: dict[str, Any], epoch: str, latest: tuple[str, str] | None, now: datetime
+) -> BundleRevision | None:
+    digest = content_hash(content)
+    if latest == (epoch, digest):
+        return None
+    number = tenant.bundle_revision + 1
+    body = canonical(
+        content | {"epoch": epoch, "revision": number, "content_hash": digest, "issued_at": now.isoformat()}
+    )
+    return BundleRevision(
+        tenant=tenant, revision=number, epoch=epoch, content_hash=digest, body=_pack(body), created_at=now
+    )
+
+
+def _pack(body: bytes) -> bytes:
+    return gzip.compress(body, compresslevel=6, mtime=0)
 
 
 def _latest(tenant_ids: list[int]) -> dict[int, tuple[str, str]]:

@@ -16,11 +16,17 @@ from guardops.tenants.actors import SYSTEM, System
 from guardops.tenants.models import Organisation, Tenant, User
 from guardops.tenants.querysets import TenantQuerySet
 from policies.choices import ChangeKind
+from policies.errors import NOT_PUBLISHED, BundleTooLarge
 from policies.models import Change
 
-from .bundles import publish_bundles
+from .bundles import Published, publish_bundles
 from .writing import publishing
 
+_FAULT_OF: dict[ChangeKind, tuple[type[Exception], ...]] = {
+    ChangeKind.POLICY: NOT_PUBLISHED,
+    ChangeKind.BLOCKLIST: (BundleTooLarge,),
+}
+"""What an edit of each kind can itself be the reason of."""
 BATCH = 100
 IN_REQUEST_S = 1.0
 
@@ -36,8 +42,9 @@ def begin_change(
 ) -> Change:
     """Write down an edit that was just made, and publish it where it is one tenant's.
 
-    Must run inside `publishing`, after the edit. Raises BundleTooLarge or InvalidPolicy
-    where that tenant's guards would not take it.
+    Must run inside `publishing`, after the edit. Raises BundleTooLarge or InvalidPolicy where that tenant's
+    guards would not take what was edited. What was wrong before the edit doesn't hold it up: it is noted in
+    the change's ``failure``.
     """
     change = Change.objects.create(
         kind=kind,
@@ -51,9 +58,11 @@ def begin_change(
     if tenant is not None:
         published = publish_bundles([tenant.pk], change, now)
         for error in published.failures.values():
-            raise error
+            if isinstance(error, _FAULT_OF.get(kind, ())):
+                raise error
         change.done, change.published, change.finished_at = 1, published.revisions, now
-        change.save(update_fields=["done", "published", "finished_at"])
+        change.failure = _failure(published)
+        change.save(update_fields=["done", "published", "finished_at", "failure"])
     return change
 
 
@@ -104,9 +113,11 @@ def _publish(change: Change, ids: list[int], now: datetime) -> None:
     change.total = max(change.total, change.done)
     change.published += published.revisions
     change.reached = ids[-1]
-    if published.failures and not change.failure:
-        slug, error = next(iter(published.failures.items()))
-        change.failure = f"{slug}: {error.message}"
+    change.failure = change.failure or _failure(published)
+
+
+def _failure(published: Published) -> str:
+    return next((f"{slug}: {error.message}" for slug, error in published.failures.items()), "")
 
 
 def _concerned(organisation: Organisation | None) -> TenantQuerySet:

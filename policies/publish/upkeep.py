@@ -45,7 +45,7 @@ def end_what_is_over(now: datetime) -> int:
     for reach, group in groupby(in_order, key=lambda block: Reach(block.organisation, block.tenant)):
         ended += _end_blocks(reach, [block.pk for block in group], now)
     for stop in Stop.objects.filter(lifted_at=None, expires_at__lte=now).select_related("tenant"):
-        ended += _end_stop(stop, now)
+        ended += lift_stop(stop, actor=SYSTEM, now=now) is not None
     publish_open_changes(now)
     return ended
 
@@ -73,13 +73,6 @@ def _end_blocks(reach: Reach, ids: Collection[int], now: datetime) -> int:
     except NOT_PUBLISHED as error:
         return _left(error, reach)
     return len(removed)
-
-
-def _end_stop(stop: Stop, now: datetime) -> int:
-    try:
-        return int(lift_stop(stop, actor=SYSTEM, now=now) is not None)
-    except NOT_PUBLISHED as error:
-        return _left(error, stop.tenant)
 
 
 def _left(error: Exception, where: object) -> int:

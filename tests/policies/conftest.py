@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from guardops.guard.bundle import Bundle, read_bundle
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Organisation, Tenant, User
 from policies.models import BundleRevision
+from policies.publish import bundles
 from policies.publish.policies import Place, save_policy
 from tests.factories import make_member, make_organisation, make_tenant
 
@@ -43,13 +45,19 @@ def house(db: None) -> House:
 
 
 def contradict(house: House) -> None:
-    """Have the organisation say what does not go with what the tenant says: its bundle stays as it was."""
+    """Have the organisation say what doesn't go with what the tenant says: its policies stay as they were."""
     save_policy(house.place(), {"limits": {"window": 6}}, seen=0, actor=house.admin, now=NOW)
     wide = save_policy(
         house.place("", wide=True), {"limits": {"cycle_reps": 5}}, seen=0, actor=house.admin, now=NOW
     )
     assert wide is not None
     assert wide.change.failure
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes every bundle too large, as if 20,000 sources were blocked already."""
+    return lambda: monkeypatch.setattr(bundles, "MAX_BLOCKED", -1)
 
 
 def bundle_of(tenant: Tenant) -> Bundle:

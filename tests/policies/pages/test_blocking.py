@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,12 +58,20 @@ def test_preview_says_what_each_line_does_and_writes_nothing(browser: Client, ho
     assert BlockedSource.objects.count() == 1
 
 
-def test_tenant_whose_rules_contradict_each_other_is_told_that_nothing_was_blocked(
+def test_tenant_whose_list_is_full_is_told_that_nothing_was_blocked(
+    browser: Client, house: House, full: Callable[[], None]
+) -> None:
+    full()
+    assert "Nothing was blocked." in text_of(browser.post(ADD, sent("new.example")))
+    assert not BlockedSource.objects.exists()
+
+
+def test_tenant_whose_rules_contradict_each_other_is_blocked_for_all_the_same(
     browser: Client, house: House
 ) -> None:
     contradict(house)
-    assert "Nothing was blocked." in text_of(browser.post(ADD, sent("new.example")))
-    assert not BlockedSource.objects.exists()
+    browser.post(ADD, sent("new.example"))
+    assert [source.name for source in bundle_of(house.tenant).blocked] == ["new.example"]
 
 
 def test_preview_asks_how_many_completed_runs_used_each(browser: Client, house: House) -> None:

@@ -20,5 +20,5 @@ def test_tenant_that_could_not_take_an_edit_is_named_to_who_sees_it(
     assert "research: " in text_of(browser.get(page))
     client.force_login(make_member(house.sibling, Role.VIEWER, username="sid"))
     seen = text_of(client.get(page))
-    assert "keeps what it had." in seen
+    assert "stays as it was for them" in seen
     assert "research: " not in seen

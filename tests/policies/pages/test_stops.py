@@ -42,17 +42,17 @@ def test_order_that_is_meant_reaches_the_guards_and_shows_its_progress(admin: Cl
     assert "No guard has pulled policies yet" in admin.get(f"/changes/{change.pk}/").content.decode()
 
 
-def test_tenant_whose_rules_contradict_each_other_is_told_that_nothing_changed(
+def test_tenant_whose_rules_contradict_each_other_is_stopped_all_the_same(
     admin: Client, house: House
 ) -> None:
-    admin.post("/stops/new/", order(house) | SURE)
     contradict(house)
-    response = admin.post("/stops/new/", order(house, name="other") | SURE)
-    assert response.status_code == 200
-    assert "Nothing was stopped" in response.content.decode()
-    response = admin.post(f"/stops/{Stop.objects.get().pk}/lift/", follow=True)
-    assert "Nothing was lifted" in response.content.decode()
-    assert Stop.objects.get().lifted_at is None
+    stood = bundle_of(house.tenant).defaults
+    response = admin.post("/stops/new/", order(house) | SURE, follow=True)
+    assert "stays as it was for them" in response.content.decode()
+    told = bundle_of(house.tenant)
+    assert ([stop.name for stop in told.stops], told.defaults) == (["research"], stood)
+    admin.post(f"/stops/{Stop.objects.get().pk}/lift/")
+    assert bundle_of(house.tenant).stops == ()
 
 
 def test_order_with_a_time_ends_by_itself(admin: Client, house: House) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from django.apps import apps
@@ -12,6 +13,8 @@ from policies.publish.policies import save_policy
 from policies.publish.sources import Reach, Wanted, block_sources
 from policies.publish.stops import issue_stop
 from policies.publish.upkeep import OVERLAP, adopt_database, end_what_is_over, rotate_secret
+from policies.pull.reading import read_newest
+from tests.factories import make_tenant
 from tests.policies.conftest import NOW, House, bundle_of, contradict, revisions_of
 
 HOUR = timedelta(hours=1)
@@ -69,16 +72,46 @@ def test_version_that_holds_again_still_ends_at_its_time(house: House) -> None:
         end_what_is_over(NOW + HOUR)
 
 
-def test_tenant_whose_rules_contradict_each_other_holds_up_no_other(house: House) -> None:
+def test_tenant_whose_rules_contradict_each_other_holds_up_nothing_that_ends(house: House) -> None:
     ends = NOW + HOUR
     for tenant in (house.tenant, house.sibling):
         issue_stop(tenant, StopScope.RUN, "r", reason="x", actor=house.admin, now=NOW, expires_at=ends)
         wanted = [Wanted("a.example", expires_at=ends)]
         block_sources(Reach(house.organisation, tenant), wanted, actor=house.admin, now=NOW)
     contradict(house)
-    assert end_what_is_over(ends) == 2
-    bundle = bundle_of(house.sibling)
-    assert (bundle.blocked, bundle.stops) == ((), ())
+    assert end_what_is_over(ends) == 4
+    for tenant in (house.tenant, house.sibling):
+        bundle = bundle_of(tenant)
+        assert (bundle.blocked, bundle.stops) == ((), ())
+
+
+def test_block_that_cannot_be_taken_out_stays_for_the_next_time(
+    house: House, full: Callable[[], None]
+) -> None:
+    for tenant in (house.tenant, house.sibling):
+        wanted = [Wanted("a.example", expires_at=NOW + HOUR)]
+        block_sources(Reach(house.organisation, tenant), wanted, actor=house.admin, now=NOW)
+    block_sources(Reach(house.organisation, house.tenant), [Wanted("b.example")], actor=house.admin, now=NOW)
+    full()
+    assert end_what_is_over(NOW + HOUR) == 0
+    assert BlockedSource.objects.filter(removed_at=None).count() == 3
+
+
+def test_tenant_whose_list_is_full_is_stopped_all_the_same(house: House, full: Callable[[], None]) -> None:
+    block_sources(Reach(house.organisation, house.tenant), [Wanted("a.example")], actor=SYSTEM, now=NOW)
+    contradict(house)
+    full()
+    issue_stop(house.tenant, StopScope.TENANT, "", reason="x", actor=house.admin, now=NOW)
+    bundle = bundle_of(house.tenant)
+    assert [(stop.scope, bundle.blocked[0].name) for stop in bundle.stops] == [("tenant", "a.example")]
+
+
+def test_new_tenant_whose_rules_contradict_each_other_gets_the_built_in_limits(house: House) -> None:
+    for job_type, limits in (("research", {"window": 6}), ("", {"cycle_reps": 5})):
+        save_policy(house.place(job_type, wide=True), {"limits": limits}, seen=0, actor=house.admin, now=NOW)
+    late = make_tenant("late", organisation=house.organisation)
+    assert read_newest([late.pk], NOW)[late.pk].revision == 1
+    assert bundle_of(late).rules("research", NOW).policy.limits.window == 12
 
 
 def test_rotated_secret_leaves_the_old_one_live_for_a_week(house: House) -> None:
