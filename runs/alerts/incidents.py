@@ -8,7 +8,7 @@ in between (`IncidentChanged`), and nothing is undone unseen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,8 +35,9 @@ class Finding:
     """What a rule found. ``subject`` tells apart what the rule finds in one tenant (at most 300 characters).
 
     ``window`` is the end of the window that was judged: what was found in it is found once, even where it is
-    judged again. ``evidence`` is kept as it was when the incident opened (`runs.alerts.evidence`); ``query``
-    holds the filters of the runs list that show the runs meant, without the tenant.
+    judged again. ``evidence`` is what `runs.alerts.evidence` writes, or a function that returns it, asked
+    when the incident opens: it is kept as it was then. ``query`` holds the parameters of the list that shows
+    what is meant (`runs.alerts.links`), without the tenant.
     """
 
     tenant_id: int | None
@@ -47,7 +48,7 @@ class Finding:
     job_type: str = ""
     release: str = ""
     window: datetime | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -181,9 +182,9 @@ def unsilence(incident: Incident, *, now: datetime) -> Incident:
 
 
 def _open(of: Mapping[str, Any], finding: Finding, now: datetime) -> Opened:
-    tenant_id = of["tenant"]
+    evidence = finding.evidence() if callable(finding.evidence) else finding.evidence
     incident = Incident.objects.create(
-        tenant_id=tenant_id,
+        tenant_id=of["tenant"],
         rule=finding.rule,
         subject=of["subject"],
         job_type=finding.job_type,
@@ -193,7 +194,7 @@ def _open(of: Mapping[str, Any], finding: Finding, now: datetime) -> Opened:
         opened_at=now,
         last_at=now,
         window=finding.window,
-        evidence=dict(finding.evidence),
+        evidence=dict(evidence),
         query=dict(finding.query),
     )
     _log(incident, Transition.OPENED, now)

@@ -6,26 +6,25 @@ from datetime import datetime
 
 from runs.choices import Transition
 from runs.models import Incident, Silence
+from runs.notify.outbox import enqueue_incident
 
 LOUD = frozenset({Transition.OPENED, Transition.WORSE, Transition.UNSILENCED})
-"""They ask for somebody's attention; reopening does not, since it was told when it opened."""
+"""They ask for somebody's attention. Reopening does not: that was told when it opened."""
+_SOFT = frozenset({Transition.ACKNOWLEDGED, Transition.RESOLVED})
 
 
 def tell(incident: Incident, transition: Transition, *, now: datetime) -> bool:
-    """Hand the transition to the outbox, in the caller's transaction; False where a silence keeps it.
+    """Hand a transition to the outbox, in the transaction that makes it; False where a silence keeps it back.
 
-    That it was acknowledged or is over is told to those alone who were told that it began.
+    That it is acknowledged or over goes on to those alone who were told that it began.
     """
-    if transition in LOUD:
-        return not Silence.objects.in_force(now).covering(incident).exists()
+    if transition in LOUD and is_silenced(incident, now):
+        return False
+    if transition in LOUD or transition in _SOFT:
+        enqueue_incident(incident, transition, now=now)
     return True
 
 
-def was_told(incident: Incident) -> bool:
-    """Say whether somebody was told of it since it last opened."""
-    told = False
-    for transition, silenced in incident.steps.values_list("transition", "silenced"):
-        if transition in (Transition.OPENED, Transition.REOPENED):
-            told = False
-        told = told or (transition in LOUD and not silenced)
-    return told
+def is_silenced(incident: Incident, now: datetime) -> bool:
+    """Say whether a silence covers it now."""
+    return Silence.objects.in_force(now).covering(incident).exists()

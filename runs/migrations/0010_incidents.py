@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ("runs", "0009_loop_minutes"),
         ("tenants", "0006_trail_actions"),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ("tenants", "__first__"),
     ]
 
     operations = [
@@ -51,6 +51,7 @@ class Migration(migrations.Migration):
                 ),
                 ("window", models.DateTimeField(null=True)),
                 ("at", models.DateTimeField()),
+                ("since", models.DateTimeField()),
                 ("error", models.TextField(blank=True, db_collation="C", default="")),
             ],
             options={

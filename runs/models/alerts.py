@@ -235,6 +235,7 @@ class Evaluation(models.Model):
     rule = models.CharField(max_length=24, choices=RuleKind, primary_key=True)
     window = models.DateTimeField(null=True)  # the end of the last window that was judged
     at = models.DateTimeField()  # when
+    since = models.DateTimeField()  # from when on it has been judged without a gap
     error = text()  # why the last one failed, empty where it did not
 
     class Meta:
