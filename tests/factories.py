@@ -11,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from guardops.guard import events
+from django.db.models.functions import Now
+
+from guardops.guard import checkpoints, events
 from guardops.guard.ids import uuid7
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role, Scope
@@ -20,9 +22,12 @@ from guardops.tenants.keys import create_key
 from guardops.tenants.models import ApiKey, Invitation, Organisation, Tenant, User
 from guardops.tenants.organisations import create_organisation, create_tenant
 from guardops.tenants.people import create_user, set_membership
+from runs.ingest.checks import check
+from runs.ingest.project import project_event
 from runs.ingest.record import record_runs
 from runs.ingest.results import Recorded
 from runs.ingest.rows import Receipt, project
+from runs.models import Checkpoint, Decision
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 PASSWORD = "correct horse battery"
@@ -141,3 +146,58 @@ def store_runs(tenant: Tenant, *runs: events.RunEnded, received_at: datetime = N
         for index, run in enumerate(runs)
     ]
     return record_runs(rows)
+
+
+def make_checkpoint_event(**overrides: Any) -> checkpoints.CheckpointOpened:
+    """Return a run that read page after page of one source; handed over at ``opened_at``, for four hours."""
+    opened_at: datetime = overrides.get("opened_at", NOW)
+    run_id = overrides.get("run_id", make_run_id(opened_at - timedelta(seconds=95)))
+    step = events.Step(
+        step=14, tool="fetch", args='{"url":"https://mirror.example/p/14"}', args_hash="ab" * 8
+    )
+    fields: dict[str, Any] = {
+        "checkpoint_id": uuid7(round(opened_at.timestamp() * 1000), secrets.randbits(74)),
+        "run_id": run_id,
+        "job_type": "research",
+        "reason": "no_progress",
+        "opened_at": opened_at,
+        "expires_at": opened_at + timedelta(hours=4),
+        "artifact": checkpoints.Artifact(digest="sha256:" + "5a" * 32, text="Page 14 of 999. Next: /p/15"),
+        "agent": "researcher",
+        "release": "2026.3",
+        "question": "Is the price list on mirror.example complete without its later pages?",
+        "unresolved": ["the price of the large plan"],
+        "last_steps": [step],
+        "sources": [
+            checkpoints.AttemptedSource(kind=events.SourceKind.DOMAIN, name="mirror.example", calls=14),
+            checkpoints.AttemptedSource(kind=events.SourceKind.DOMAIN, name="acme.test", calls=1),
+        ],
+        "calls": [checkpoints.CallCount(tool="fetch", calls=14, refused=1)],
+        "spent": checkpoints.Amounts(steps=14, turns=15, seconds=95, tokens=41_000, cost=Decimal("0.31")),
+        "remaining": checkpoints.Amounts(steps=26, turns=25, seconds=805, cost=Decimal("1.69")),
+        "limits": {"max_steps": 40, "max_seconds": 900},
+        "guard": events.GuardInfo(version="0.1.0", adapter="plain"),
+    }
+    return checkpoints.CheckpointOpened(**(fields | overrides))
+
+
+def make_checkpoint(tenant: Tenant, *, received_at: datetime | None = None, **overrides: Any) -> Checkpoint:
+    """Return a checkpoint of `make_checkpoint_event`, taken in as the gate does, when it was opened."""
+    event = make_checkpoint_event(**overrides)
+    check(event)
+    receipt = Receipt(received_at or event.opened_at)
+    checkpoint_id = event.checkpoint_id
+    row = project_event(event, receipt, index=0, tenant_id=tenant.pk, sanitized=False)
+    recorded = record_runs([row])
+    assert recorded.accepted == 1, recorded
+    found: Checkpoint = Checkpoint.objects.select_related("tenant").get(
+        tenant=tenant, checkpoint_id=checkpoint_id
+    )
+    return found
+
+
+def let_undo_time_pass(decision: Decision) -> Decision:
+    """Move a decision's time of delivery into the past, as ten seconds would, by the database's clock."""
+    Decision.objects.filter(pk=decision.pk).update(deliver_at=Now() - timedelta(seconds=1))
+    decision.refresh_from_db()
+    return decision

@@ -14,6 +14,7 @@ import msgspec
 from litestar import Response, post
 from litestar.di import NamedDependency
 
+from guardops.guard.checkpoints import CheckpointOpened
 from guardops.guard.redaction import redact_events
 from guardops.guard.replies import EventResult, EventsReply
 from guardops.tenants.choices import Scope
@@ -57,7 +58,7 @@ async def post_events(request: AnyRequest, services: NamedDependency[Services]) 
 async def _receive(request: AnyRequest, services: Services) -> EventsReply:
     now = datetime.now(UTC)
     holder = await services.executor.keys(authenticate, request.headers.get("authorization"), now)
-    holder.require(Scope.EVENTS_WRITE)
+    _require_any(holder)
     receipt = Receipt(now, _max_back(request, holder))
     # Held until its events are stored: requests that wait for their turn count against the cap as well.
     async with services.bodies.read(request) as body:
@@ -108,13 +109,22 @@ def prepare(body: bytes, holder: KeyHolder, receipt: Receipt) -> Prepared:
     return Prepared(decoded.total, rows, rejected, decoded.unknown_fields)
 
 
+def _require_any(holder: KeyHolder) -> None:
+    """Let pass who may send something; of a key for checkpoints alone only those are taken."""
+    if Scope.CHECKPOINTS not in holder.scopes:
+        holder.require(Scope.EVENTS_WRITE)
+
+
 def _is_taken(arrival: Arrival, holder: KeyHolder, rejected: list[EventResult]) -> bool:
     """Say whether the key covers an event that can be stored; else adds to ``rejected`` why not."""
     try:
+        if not isinstance(arrival.event, CheckpointOpened):
+            holder.require(Scope.EVENTS_WRITE)
         holder.tenant_id(arrival.event.tenant)
         check(arrival.event)
     except Forbidden as error:
-        unknown = Rejected(error.message, code=error.code, field="tenant")
+        field = "tenant" if error.code == "unknown_tenant" else "type"
+        unknown = Rejected(error.message, code=error.code, field=field)
         rejected.append(unknown.result(arrival.index))
         return False
     except Rejected as error:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from guardops.guard.redaction import hide
+from guardops.guard.hiding import hide
 from guardops.guard.retry_after import seconds_to_wait
 from guardops.guard.texts import encodable
 

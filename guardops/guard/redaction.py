@@ -1,14 +1,10 @@
-"""What counts as a secret, and how it is hidden: in the guard before anything is sent, and again at ingest.
+"""Hiding what is secret in events: in the guard before anything is sent, and again at ingest.
 
-A secret is known by its own shape (keys of known makers, signed tokens, private keys, the user part of a URL,
-long random runs) or by the name beside it (``password=``, an ``Authorization`` header, an ``apiKey`` field).
-Hiding twice changes nothing. Most texts hold none: :func:`may_hold_secret` says so at little cost, and only
-the others are looked at closely.
+What counts as a secret is told by :mod:`guardops.guard.hiding`.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -16,63 +12,13 @@ from typing import Any
 
 import msgspec
 
-from .events import RunEnded, RunHeartbeat, RunStarted, WorkRefused
-from .hints import find_suspects, is_random, is_uuid, may_have_shape, may_hold_secret, may_name_secret
+from .checkpoints import CheckpointOpened
+from .events import LedgerRow, RunEnded, RunHeartbeat, RunStarted, Step, WorkRefused
+from .hiding import hide, hide_in, hide_shapes, is_secret_name
+from .hints import find_suspects, is_uuid, may_have_shape, may_hold_secret
 from .wire import Event
 
-HIDDEN = "***"
-MAX_ARGS = 300
-_MAX_VALUE = 60
-_MAX_NESTING = 4
-
-_STEMS = (
-    r"passw(?:or)?d|passphrase|passcode|pwd|secret(?!ar)|token(?!i[sz])|credential|authorization|cookie"
-    r"|signature|bearer|session[-_ ]?id"
-    r"|(?:access|account|api|auth|client|encryption|master|private|service|shared|signing)[-_ ]?key"
-)
-_SECRET_NAME = re.compile(_STEMS, re.I)
-_SECRET_WORDS = frozenset({"auth", "cvv", "jwt", "otp", "pass", "pin", "pw", "sid", "sig"})
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_COUNTED = re.compile(r"token", re.I)
-"""A number under such a name is a count (``max_tokens``), not a secret."""
-
-_QUOTED = r"(?P<q>\\*[\"'])(?:(?!(?P=q))(?:\\.|[^\\]))*"
-_VALUE = rf"(?P<value>{_QUOTED}|[^\s\"'&,;)}}\]\\]+)"
-_WORD_ALONE = r"(?<![A-Za-z0-9])(?:auth|jwt|pass|pw|sig)(?![A-Za-z0-9])|[?&]key(?==)"
-_NAME = rf"(?P<name>(?:{_STEMS})[\w.-]{{0,40}}|{_WORD_ALONE})"
-_NAMED = re.compile(rf"(?P<kept>{_NAME}\\*[\"']?\]?\s*(?:=>|%3[dD]|:=?|==?)\s*){_VALUE}", re.I | re.S)
-_PAIRED = re.compile(
-    r"(?P<kept>(?:\[\s*|\b(?:header|key|name)\\*[\"']\s*:\s*)\\*[\"']"
-    rf"(?P<name>[\w-]{{0,40}}?(?:{_STEMS}|auth)[\w-]{{0,40}})\\*[\"']\s*,\s*(?:\\*[\"']value\\*[\"']\s*:\s*)?)"
-    rf"(?P<value>{_QUOTED})",
-    re.I | re.S,
-)
-_HEADER = re.compile(
-    r"(?P<kept>\b(?P<name>(?:proxy-)?authorization|(?:set-)?cookie)\s*[:=]\s*)(?P<value>[^\"'\r\n\\]+)", re.I
-)
-_OPTION = re.compile(
-    rf"(?P<kept>--(?P<name>[\w-]{{0,40}}?(?:{_STEMS})[\w-]{{0,40}})\s+(?!-)){_VALUE}", re.I | re.S
-)
-_BY_NAME = (_HEADER, _PAIRED, _OPTION, _NAMED)
-
-_BASIC = re.compile(r"(?P<kept>\bbasic\s+)(?P<value>[A-Za-z0-9+/_-]{6,}={0,2})", re.I)
-_BEARER = re.compile(r"\bbearer\s+[\w.~+/=-]{6,}", re.I)
-_USER_OPTION = re.compile(r"(?P<kept>(?<!\S)(?:-u|--user)[ =]\s*)[^\s:\"'\\]+:[^\s\"'\\]+")
-_USER_IN_URL = re.compile(r"(?P<kept>[a-z][a-z0-9+.-]{0,30}://)[^\s/?#\"'\\]*@", re.I)
-_KNOWN_SHAPE = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----[^\"-]*(?:-----END [A-Z0-9 ]*-----)?"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{12,}"
-    r"|\bsk-[A-Za-z0-9][\w-]{11,}|\b[rs]k_(?:live|test)_\w{8,}"
-    r"|\bgo_[0-9a-f]{6,}_\w{8,}"
-    r"|\bgh[opsur]_\w{12,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{12,}"
-    r"|\bxox[a-z]-[\w-]{8,}|\bxapp-[\w-]{12,}|\bhooks\.slack\.com/services/[\w/]+"
-    r"|\bAIza[\w-]{30,}|\bya29\.[\w-]{12,}|\bhf_\w{16,}|\bnpm_\w{16,}|\bSG\.[\w-]{12,}\.[\w-]{12,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?",
-)
-_LONG_RUN = re.compile(r"[A-Za-z0-9+_=-]{32,}|(?<![\w/.:+-])[A-Za-z0-9+/]{36,}={0,2}(?![\w/.])")
-_OPENING = ("{", "[")
 _encode = msgspec.json.Encoder().encode
-_SAYS_NOTHING = frozenset({"", HIDDEN, "true", "false", "null", "none"})
 
 _IDS = ("external_id", "root_task_id")
 _NAMES = ("agent", "first_reason", "halt_reason", "job_type", "prompt_version", "reason", "release")
@@ -87,122 +33,7 @@ _MAX_KNOWN = 4_096
 _MAX_NAME = 128
 _MAX_CODE = 64
 _MAX_ATTRIBUTE = 256
-
-
-def hide(text: str) -> str:
-    """Return ``text`` with three stars for every secret in it; one that is JSON is read as such."""
-    if not text or not may_hold_secret(text):
-        return text
-    if text[:1] in _OPENING:
-        try:
-            value = msgspec.json.decode(text)
-            hidden = hide_in(value)
-            return text if hidden == value else _encode(hidden).decode()
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            pass  # JSON that was cut, or none
-    text = hide_shapes(text)
-    if may_name_secret(text):
-        for pattern in _BY_NAME:
-            text = pattern.sub(_without_value, text)
-    return _LONG_RUN.sub(_without_random, text)
-
-
-def hide_shapes(text: str) -> str:
-    """Return ``text`` with three stars for what is a secret by its own shape.
-
-    For names and ids, where a long random run is nothing to hide.
-    """
-    if not may_have_shape(text):
-        return text
-    text = _KNOWN_SHAPE.sub(HIDDEN, text)
-    text = _USER_IN_URL.sub(rf"\g<kept>{HIDDEN}@", text)
-    text = _BEARER.sub(HIDDEN, text)
-    text = _BASIC.sub(_without_credentials, text)
-    return _USER_OPTION.sub(rf"\g<kept>{HIDDEN}", text)
-
-
-def hide_in(value: Any, *, longest: int | None = None, deepest: int | None = None, depth: int = 0) -> Any:
-    """Return a copy of decoded JSON without what is secret by name or look.
-
-    Texts are cut to ``longest`` characters, and what lies deeper than ``deepest`` is left out.
-    """
-    if isinstance(value, str):
-        return _cut(hide(value), longest)
-    if not isinstance(value, dict | list | tuple):
-        return value
-    if deepest is not None and depth > deepest:
-        return "…"
-    if isinstance(value, dict):
-        pair = _name_of_pair(value)
-        return {
-            _cut(hide(str(name)), longest): _hidden(item)
-            if is_secret_name(str(name), item) or (pair and name == "value" and is_secret_name(pair, item))
-            else hide_in(item, longest=longest, deepest=deepest, depth=depth + 1)
-            for name, item in value.items()
-        }
-    if len(value) == 2 and isinstance(value[0], str) and is_secret_name(value[0], value[1]):
-        return [value[0], _hidden(value[1])]
-    return [hide_in(item, longest=longest, deepest=deepest, depth=depth + 1) for item in value]
-
-
-def is_secret_name(name: str, value: object = "") -> bool:
-    """Say whether a field of this name holds a secret, given what it holds."""
-    if value is None or isinstance(value, bool):
-        return False
-    if _SECRET_NAME.search(name):
-        return not (isinstance(value, int | float) and _COUNTED.search(name))
-    return not _SECRET_WORDS.isdisjoint(word.lower() for word in _WORD.findall(name))
-
-
-def hidden_args(canonical: bytes) -> str:
-    """Return canonical arguments without what is secret by name or look, cut to 300 characters."""
-    if not canonical:
-        return ""
-    value = hide_in(msgspec.json.decode(canonical), longest=_MAX_VALUE, deepest=_MAX_NESTING)
-    return _cut(msgspec.json.encode(value).decode(), MAX_ARGS)
-
-
-def _hidden(value: object) -> object:
-    return value if value == "" else HIDDEN
-
-
-def _cut(text: str, longest: int | None) -> str:
-    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _name_of_pair(value: dict[str, Any]) -> str:
-    """Return the name in ``{"name": …, "value": …}``, empty where a mapping is none such."""
-    if "value" in value:
-        for key in ("name", "key", "header"):
-            if isinstance(name := value.get(key), str):
-                return name
-    return ""
-
-
-def _without_value(match: re.Match[str]) -> str:
-    value, quote = match["value"], match.groupdict().get("q") or ""
-    plain = value[len(quote) :]
-    if plain.lower() in _SAYS_NOTHING or (not quote and _is_count(match["name"], plain)):
-        return match[0]
-    return f"{match['kept']}{quote}{HIDDEN}"
-
-
-def _is_count(name: str, value: str) -> bool:
-    return value.isdecimal() and _COUNTED.search(name) is not None
-
-
-def _without_credentials(match: re.Match[str]) -> str:
-    """Hide what follows ``Basic`` where it is a user and a password, and not the next word of a sentence."""
-    value = match["value"].rstrip("=")
-    try:
-        decoded = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_" if "_" in value else None)
-    except ValueError:  # a letter beyond ASCII is one of those that count where case does not
-        return match[0]
-    return f"{match['kept']}{HIDDEN}" if b":" in decoded else match[0]
-
-
-def _without_random(match: re.Match[str]) -> str:
-    return HIDDEN if is_random(match[0]) else match[0]
+_MAX_TEXT = 4_096
 
 
 def redact_event(event: Event) -> bool:
@@ -211,6 +42,8 @@ def redact_event(event: Event) -> bool:
     Arguments, codes of errors, attributes and details are looked at for all that is a secret; names and ids
     for known shapes alone. An envelope stays as it was signed.
     """
+    if isinstance(event, CheckpointOpened):
+        return _redact(event)
     suspect = may_hold_secret("\n".join(_free_texts(event))) or not _are_clean([event])
     return suspect and _redact(event)
 
@@ -218,8 +51,11 @@ def redact_event(event: Event) -> bool:
 def redact_events(events: Sequence[Event]) -> list[bool]:
     """Do as :func:`redact_event` with each of several events, for less than as many times its cost."""
     suspects = find_suspects(["\n".join(_free_texts(event)) for event in events])
-    if not _are_clean(events):
-        suspects.update(place for place, event in enumerate(events) if not _are_clean([event]))
+    common = [(place, event) for place, event in enumerate(events) if not isinstance(event, CheckpointOpened)]
+    if len(common) < len(events):  # checkpoints are rare and full of text: each is looked at closely
+        suspects.update({*range(len(events))} - {place for place, _ in common})
+    if not _are_clean([event for _, event in common]):
+        suspects.update(place for place, event in common if not _are_clean([event]))
     return [place in suspects and _redact(event) for place, event in enumerate(events)]
 
 
@@ -230,6 +66,8 @@ def _redact(event: Event) -> bool:
         _hide_texts(event)
     elif isinstance(event, RunStarted):
         event.limits = hide_in(event.limits)
+    elif isinstance(event, CheckpointOpened):
+        _hide_handed_over(event)
     elif isinstance(event, WorkRefused) and event.detail:
         event.detail = hide_in(event.detail)
     return _encode(event) != before
@@ -324,7 +162,7 @@ def _ids(event: Event) -> list[str]:
     return [text for text in ids if text and not is_uuid(text)]
 
 
-def _names_of(event: RunStarted | RunHeartbeat | WorkRefused) -> set[str | None]:
+def _names_of(event: RunStarted | RunHeartbeat | WorkRefused | CheckpointOpened) -> set[str | None]:
     if isinstance(event, RunHeartbeat):
         return {*event.pressure, *map(_NAME_OF_SOURCE, event.sources)}
     return {getattr(event, name, None) for name in _NAMES}
@@ -338,12 +176,12 @@ def _hide_names(event: Event) -> None:
     for name in (*_IDS, *_NAMES):
         if text := getattr(event, name, None):
             setattr(event, name, _shown_name(text))
-    if isinstance(event, RunEnded | RunHeartbeat):
+    if isinstance(event, RunEnded | RunHeartbeat | CheckpointOpened):
         for source in event.sources:
             source.name = _shown_name(source.name)
     if isinstance(event, RunHeartbeat):
         event.pressure = {_shown_name(name)[:_MAX_CODE]: share for name, share in event.pressure.items()}
-    if isinstance(event, RunEnded):
+    if isinstance(event, RunEnded | CheckpointOpened):
         for row in event.ledger:
             row.tool = _shown_name(row.tool)
         for step in event.last_steps:
@@ -359,14 +197,39 @@ def _shown_code(code: str) -> str:
 
 
 def _hide_texts(event: RunEnded) -> None:
-    for step in event.last_steps:
-        step.args, step.error_code = hide(step.args), _shown_code(step.error_code)
-    for row in event.ledger:
-        row.first_error, row.last_error = _shown_code(row.first_error), _shown_code(row.last_error)
+    _hide_steps(event.last_steps, event.ledger)
     event.attributes = _hidden_attributes(event.attributes)
     event.limits = {name: hide_in(limit) for name, limit in event.limits.items()}
     if event.halt_detail:
         event.halt_detail = hide_in(event.halt_detail)
+
+
+def _hide_steps(steps: Sequence[Step], ledger: Sequence[LedgerRow]) -> None:
+    for step in steps:
+        step.args, step.error_code = hide(step.args), _shown_code(step.error_code)
+    for row in ledger:
+        row.first_error, row.last_error = _shown_code(row.first_error), _shown_code(row.last_error)
+
+
+def _hide_handed_over(event: CheckpointOpened) -> None:
+    """Hide what is secret in a checkpoint's texts; digests and hashes stay: decisions are bound to them."""
+    _hide_steps(event.last_steps, event.ledger)
+    event.question = hide(event.question)[:_MAX_TEXT]
+    event.unresolved = [hide(fact)[:_MAX_ATTRIBUTE] for fact in event.unresolved]
+    event.limits = hide_in(event.limits)
+    event.artifact.text = hide(event.artifact.text)
+    event.artifact.source = hide(event.artifact.source)[:_MAX_ATTRIBUTE]
+    for source in event.sources:
+        source.evidence_version = _shown_version(source.evidence_version)
+    for count in event.calls:
+        count.tool = _shown_name(count.tool)
+    for call in [*event.pending, *([event.refused] if event.refused else [])]:
+        call.tool, call.args = _shown_name(call.tool), hide(call.args)
+
+
+def _shown_version(text: str) -> str:
+    """Return an evidence's version, which may well be a digest."""
+    return text if _DIGEST.fullmatch(text.rpartition(":")[2]) else hide(text)[:_MAX_ATTRIBUTE]
 
 
 def _hidden_attributes(attributes: dict[str, str]) -> dict[str, str]:

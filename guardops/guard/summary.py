@@ -27,11 +27,11 @@ from guardops.guard.events import (
     StepOutcome,
     TokenCounts,
 )
+from guardops.guard.hiding import hidden_args
 from guardops.guard.ladder import Ladder
 from guardops.guard.observation import Observation
 from guardops.guard.policy import MICRO
 from guardops.guard.reasons import Family, Reason, family_of
-from guardops.guard.redaction import hidden_args
 from guardops.guard.sources import MAX_NAMED, Visit
 from guardops.guard.state import Call, RunIdentity, RunState, Ticket
 from guardops.guard.stores import StoreError
@@ -141,6 +141,7 @@ class Counts:
     def note_refused(self, call: Call, reason: Reason) -> None:
         """Mark what a refusal says of its fingerprint and of its sources."""
         self.note_sources(call.visit, reason)
+        call.row.refused += 1
         if reason in _BLOCKING:
             call.row.blocked = True
             if call.row.failed_by_provider:
@@ -187,6 +188,7 @@ def run_ended(
         root_task_id=who.root_task_id,
         parent_run_id=who.parent_run_id,
         attempt=who.attempt,
+        resumed_from=who.resumed_from,
         release=who.release,
         prompt_version=who.prompt_version,
         halt_reason=ladder.reason,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from guardops.guard import events
+from guardops.guard import checkpoints, events
 
 if TYPE_CHECKING:
     from runs.models import Checkpoint
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 class Packet(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The ``detail`` column of a checkpoint. All its texts were written by others."""
 
-    artifact: events.Artifact = msgspec.field(default_factory=lambda: events.Artifact(digest="none"))
+    artifact: checkpoints.Artifact = msgspec.field(default_factory=lambda: checkpoints.Artifact(digest="none"))
     unresolved: list[str] = []
-    refused: events.PendingCall | None = None
+    refused: checkpoints.PendingCall | None = None
     last_steps: list[events.Step] = []
     interventions: list[events.Intervention] = []
     ledger: list[events.LedgerRow] = []
-    sources: list[events.AttemptedSource] = []
-    calls: list[events.CallCount] = []
-    pending: list[events.PendingCall] = []
-    spent: events.Amounts = msgspec.field(default_factory=events.Amounts)
-    remaining: events.Amounts = msgspec.field(default_factory=events.Amounts)
+    sources: list[checkpoints.AttemptedSource] = []
+    calls: list[checkpoints.CallCount] = []
+    pending: list[checkpoints.PendingCall] = []
+    spent: checkpoints.Amounts = msgspec.field(default_factory=checkpoints.Amounts)
+    remaining: checkpoints.Amounts = msgspec.field(default_factory=checkpoints.Amounts)
     limits: dict[str, Any] = {}
     policy: events.PolicyInForce | None = None
     guard: events.GuardInfo | None = None
@@ -34,7 +34,7 @@ class Packet(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     reason: str | None = None  # as sent, where that is an alias
 
     @property
-    def uncertain(self) -> list[events.PendingCall]:
+    def uncertain(self) -> list[checkpoints.PendingCall]:
         """Writes of which nobody knows whether they happened: a person has to say so before a resume."""
         return [call for call in self.pending if call.uncertain]
 

@@ -8,13 +8,16 @@ from typing import Any
 
 import msgspec
 
+from guardops.guard.checkpoints import Amounts, CheckpointOpened, PendingCall
 from guardops.guard.events import (
     MAX_COST,
     MAX_DETAIL_BYTES,
     Envelope,
+    LedgerRow,
     RunEnded,
     RunHeartbeat,
     RunStarted,
+    Step,
     WorkRefused,
 )
 from guardops.guard.wire import Event
@@ -42,6 +45,8 @@ def check(event: Event) -> None:
         _check_started(event)
     elif isinstance(event, RunHeartbeat):
         _check_heartbeat(event)
+    elif isinstance(event, CheckpointOpened):
+        _check_checkpoint(event)
     else:
         _check_refused(event)
 
@@ -55,12 +60,7 @@ def _check_ended(event: RunEnded) -> None:
         event.ended_at = _utc(event.ended_at, "ended_at")
     if event.tokens.cached > event.tokens.input:
         raise Rejected("Cached tokens are part of the input.", code="out_of_range", field="tokens.cached")
-    for row in event.ledger:
-        if row.last_at is not None and not _is_plain(row.last_at):
-            row.last_at = _utc(row.last_at, "ledger.last_at")
-    for step in event.last_steps:
-        if step.at is not None and not _is_plain(step.at):
-            step.at = _utc(step.at, "last_steps.at")
+    _check_history(event.ledger, event.last_steps)
     if event.limits:
         _plain(event.limits, "limits")
     if event.halt_detail is not None:
@@ -89,7 +89,42 @@ def _check_refused(event: WorkRefused) -> None:
         _small(event.detail, "detail")
 
 
-def _check_identity(event: RunEnded | RunStarted | RunHeartbeat) -> None:
+def _check_checkpoint(event: CheckpointOpened) -> None:
+    _check_identity(event)
+    event.opened_at = _utc(event.opened_at, "opened_at")
+    event.expires_at = _utc(event.expires_at, "expires_at")
+    if event.expires_at <= event.opened_at:
+        raise Rejected("It expires before it was opened.", code="out_of_range", field="expires_at")
+    _check_history(event.ledger, event.last_steps)
+    for call in event.pending:
+        _check_call(call, "pending")
+    if event.refused is not None:
+        _check_call(event.refused, "refused")
+    _check_amounts(event.spent, "spent")
+    _check_amounts(event.remaining, "remaining")
+    _small(event.limits, "limits")
+
+
+def _check_history(ledger: list[LedgerRow], steps: list[Step]) -> None:
+    for row in ledger:
+        if row.last_at is not None and not _is_plain(row.last_at):
+            row.last_at = _utc(row.last_at, "ledger.last_at")
+    for step in steps:
+        if step.at is not None and not _is_plain(step.at):
+            step.at = _utc(step.at, "last_steps.at")
+
+
+def _check_call(call: PendingCall, field: str) -> None:
+    if call.at is not None:
+        call.at = _utc(call.at, f"{field}.at")
+
+
+def _check_amounts(amounts: Amounts, field: str) -> None:
+    if amounts.cost is not None:
+        amounts.cost = _money(amounts.cost, f"{field}.cost")
+
+
+def _check_identity(event: RunEnded | RunStarted | RunHeartbeat | CheckpointOpened) -> None:
     if (event.run_id is None) != (not event.external_id):
         return
     if event.run_id is None:
@@ -102,16 +137,16 @@ def _check_envelope(envelope: Envelope | None) -> None:
         envelope.deadline = _utc(envelope.deadline, "envelope.deadline")
 
 
-def _money(cost: Decimal) -> Decimal:
+def _money(cost: Decimal, field: str = "cost") -> Decimal:
     try:
         exact = cost.quantize(_MICRO, context=_MONEY)
         if 0 <= exact <= MAX_COST:
             return exact
     except Inexact:
-        raise Rejected("Money has at most six places.", code="out_of_range", field="cost") from None
+        raise Rejected("Money has at most six places.", code="out_of_range", field=field) from None
     except InvalidOperation:  # NaN, infinity, too many digits
         pass
-    raise Rejected(f"Money is from 0 to {MAX_COST}.", code="out_of_range", field="cost")
+    raise Rejected(f"Money is from 0 to {MAX_COST}.", code="out_of_range", field=field)
 
 
 def _is_plain(time: datetime) -> bool:

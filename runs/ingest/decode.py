@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
+from guardops.guard.checkpoints import CheckpointOpened
 from guardops.guard.events import (
     MAX_DEPTH,
     MAX_EVENT_BYTES,
@@ -32,7 +33,8 @@ from guardops.tenants.errors import GuardOpsError
 from .repeated import has_repeated_keys
 from .strict import strict, unknown_fields
 
-TYPES = tuple(str(kind.__struct_config__.tag) for kind in (RunStarted, RunHeartbeat, RunEnded, WorkRefused))
+_KINDS = (RunStarted, RunHeartbeat, RunEnded, CheckpointOpened, WorkRefused)
+TYPES = tuple(str(kind.__struct_config__.tag) for kind in _KINDS)
 
 
 class BadBody(GuardOpsError):
@@ -85,7 +87,11 @@ _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 _envelope = msgspec.json.Decoder(_Envelope)
 _anything = msgspec.json.Decoder()
 _strict = msgspec.json.Decoder(
-    strict(RunEnded) | strict(RunStarted) | strict(RunHeartbeat) | strict(WorkRefused)
+    strict(RunEnded)
+    | strict(RunStarted)
+    | strict(RunHeartbeat)
+    | strict(WorkRefused)
+    | strict(CheckpointOpened)
 )
 _lenient = msgspec.json.Decoder(Event)
 

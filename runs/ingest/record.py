@@ -21,6 +21,7 @@ from guardops.guard.ids import uuid7_ms
 from guardops.tenants.errors import GuardOpsError
 from runs.partitions import make_partitions
 
+from .checkpoints import Opened, sift_checkpoints, write_checkpoints
 from .ended import New, sift_ended, write_beside, write_ended
 from .known import read_known, write_mapped
 from .live import Taken, delete_live, take_signs, write_beats, write_starts
@@ -29,7 +30,7 @@ from .results import Recorded
 from .rows import Row
 from .signs import Heartbeat, Sign
 
-AnyRow = Row | Sign | Refusal
+AnyRow = Row | Sign | Refusal | Opened
 
 # pg_advisory_xact_lock(LOCK_SPACE, tenant_id): one request at a time writes a tenant's runs.
 LOCK_SPACE = 0x72756E73
@@ -95,6 +96,7 @@ class _Recording:
         self._ended: list[New] = []
         self._signs: list[Taken] = []
         self._refusals: list[Refusal] = []
+        self._opened: list[Opened] = []
 
     def record(self, rows: Sequence[AnyRow]) -> Recorded:
         groups = {
@@ -107,6 +109,8 @@ class _Recording:
                 self._sift(cursor, tenant_id, group)
             self._write_live(cursor, self._write_ended(cursor, mark))
             self._write(partial(write_refusals, cursor), self._refusals, lambda refusal: refusal)
+            # Last: what stands for a sender's own id may be of this very request.
+            self._write(partial(write_checkpoints, cursor), self._opened, lambda opened: opened)
         self._recorded.results.sort(key=lambda result: result.index)
         return self._recorded
 
@@ -114,12 +118,15 @@ class _Recording:
         ended = [row for row in rows if isinstance(row, Row)]
         signs = [row for row in rows if isinstance(row, Sign)]
         refusals = [row for row in rows if isinstance(row, Refusal)]
+        opened = [row for row in rows if isinstance(row, Opened)]
         if ended or signs:
             known = read_known(cursor, tenant_id, ended, signs)
             self._signs += take_signs(signs, known, self._recorded)
             self._ended += sift_ended(ended, known, self._recorded)
         if refusals:
             self._refusals += sift_refusals(cursor, tenant_id, refusals, self._recorded)
+        if opened:
+            self._opened += sift_checkpoints(cursor, tenant_id, opened, self._recorded)
 
     def _write_ended(self, cursor: CursorWrapper, mark: int) -> list[New]:
         self._ended.sort(key=lambda run: (run.row.tenant_id, run.run_id))

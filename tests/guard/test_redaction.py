@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from guardops.guard import redaction
+from guardops.guard import hiding
 from guardops.guard.events import (
     LedgerRow,
     Outcome,
@@ -21,17 +21,9 @@ from guardops.guard.events import (
     Step,
     WorkRefused,
 )
+from guardops.guard.hiding import HIDDEN, MAX_ARGS, hidden_args, hide, hide_in, hide_shapes
 from guardops.guard.hints import may_hold_secret
-from guardops.guard.redaction import (
-    HIDDEN,
-    MAX_ARGS,
-    hidden_args,
-    hide,
-    hide_in,
-    hide_shapes,
-    redact_event,
-    redact_events,
-)
+from guardops.guard.redaction import redact_event, redact_events
 from tests.guard.secrets import SECRETS, Seeded
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -307,13 +299,13 @@ def test_what_is_hidden_among_many_is_what_is_hidden_alone(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_text_that_is_not_looked_at_closely_holds_nothing_to_hide(seed: int) -> None:
     """The slow, plain reference of the cheap look: every pattern, tried on every text."""
-    close = (redaction._KNOWN_SHAPE, redaction._USER_IN_URL, redaction._BEARER, redaction._USER_OPTION)
+    close = (hiding._KNOWN_SHAPE, hiding._USER_IN_URL, hiding._BEARER, hiding._USER_OPTION)
     plain = [text for text in make_texts(seed) if not may_hold_secret(text)]
     assert len(plain) > 100
     for text in plain:
-        assert not any(pattern.search(text) for pattern in (*close, *redaction._BY_NAME))
-        assert redaction._BASIC.sub(redaction._without_credentials, text) == text
-        assert redaction._LONG_RUN.sub(redaction._without_random, text) == text
+        assert not any(pattern.search(text) for pattern in (*close, *hiding._BY_NAME))
+        assert hiding._BASIC.sub(hiding._without_credentials, text) == text
+        assert hiding._LONG_RUN.sub(hiding._without_random, text) == text
 
 
 def test_secret_is_found_among_many_plain_events() -> None:
