@@ -1,6 +1,17 @@
 from django.urls import path
 
-from .pages import blocking, blocklist, changes, editing, guards, policies, stops, unblocking, versions
+from .pages import (
+    blocking,
+    blocklist,
+    changes,
+    editing,
+    guards,
+    policies,
+    signing,
+    stops,
+    unblocking,
+    versions,
+)
 
 app_name = "policies"
 
@@ -21,6 +32,8 @@ urlpatterns = [
     path("stops/new/", stops.issue, name="stop-new"),
     path("stops/<uuid:stop_id>/lift/", stops.lift, name="stop-lift"),
     path("guards/", guards.guards, name="guards"),
+    path("signing/", signing.signing, name="signing"),
+    path("signing/<slug:slug>/rotate/", signing.rotate, name="signing-rotate"),
     path("policies/applied/", guards.applied, name="applied"),
     path("changes/<uuid:change_id>/", changes.change, name="change"),
 ]

@@ -302,6 +302,8 @@ ROUTES: dict[str, Page] = {
     "policies:stops": Page(arguments=stops_in_force, see=EVERYBODY),
     "policies:stop-new": Page(see=ADMINS_SOMEWHERE, act=ADMINS_SOMEWHERE, form=new_stop),
     "policies:stop-lift": Thing(arguments=a_stop_order, see=ADMINS, act=ADMINS),
+    "policies:signing": Page(see=ADMINS_SOMEWHERE),
+    "policies:signing-rotate": Thing(arguments=lambda tenant: [tenant.slug], see=ADMINS, act=ADMINS),
     "policies:guards": Page(arguments=a_guard, see=EVERYBODY),
     "policies:applied": Page(see=VIEWERS, hidden_from=STRANGERS, shows=False),
     "policies:change": Thing(arguments=a_change, see=VIEWERS),

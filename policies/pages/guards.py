@@ -61,6 +61,7 @@ def guards(request: AuthenticatedRequest) -> HttpResponse:
         "form": form,
         "page": Paginator(listed, GUARDS_PER_PAGE).get_page(request.GET.get("page")),
         "applied": read_applied(tenants, now),
+        "administers": access.administers_something(request.user),
         "as_of": now,
     }
     return render(request, "policies/guards.html", context, status=200 if form.is_valid() else 400)

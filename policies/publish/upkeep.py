@@ -8,7 +8,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from guardops.tenants.actors import SYSTEM, System
 from guardops.tenants.models import Tenant, User
@@ -81,15 +81,22 @@ def _left(error: Exception, where: object) -> int:
     return 0
 
 
-def rotate_secret(tenant: Tenant, *, actor: User | System, now: datetime) -> SigningSecret:
-    """Give a tenant a new signing secret; those before it end after a week, so that two are live."""
+def rotate_secret(
+    tenant: Tenant, *, actor: User | System, now: datetime, overlap: timedelta = OVERLAP
+) -> Change:
+    """Give a tenant a new signing secret; the one before it holds for ``overlap``, any older one ends now.
+
+    So two are live at most. Without ``overlap`` what the old one has signed proves nothing from now on.
+    """
     with publishing(actor):
         Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
-        SigningSecret.objects.filter(tenant=tenant, not_after=None).update(not_after=now + OVERLAP)
-        secret = SigningSecret.objects.create(
+        living = SigningSecret.objects.filter(tenant=tenant).filter(Q(not_after=None) | Q(not_after__gt=now))
+        living.exclude(not_after=None).update(not_after=now)
+        living.filter(not_after=None).update(not_after=now + overlap)
+        SigningSecret.objects.create(
             tenant=tenant, kid=new_kid(), secret=secrets.token_hex(32), created_at=now
         )
-        begin_change(
+        return begin_change(
             ChangeKind.SIGNING,
             "New signing secret",
             organisation=tenant.organisation,
@@ -97,7 +104,6 @@ def rotate_secret(tenant: Tenant, *, actor: User | System, now: datetime) -> Sig
             actor=actor,
             now=now,
         )
-    return secret
 
 
 def adopt_database(now: datetime, *, restored: bool = False) -> Change | None:

@@ -15,6 +15,7 @@ from guardops.tenants.actors import SYSTEM
 from guardops.tenants.models import Tenant, User
 from policies.choices import StopScope
 from policies.publish.stops import issue_stop, lift_stop
+from policies.publish.upkeep import rotate_secret
 from policies.pull.fleet import Sign, write_signs
 from runs.models import Run
 from tests.browser.conftest import LOOKS, Desk, Desks, Look
@@ -40,6 +41,8 @@ PAGES: dict[str, Callable[[Tenant], str]] = {
     "stops": lambda tenant: stops_of(tenant),
     "stop-new": lambda _: reverse("policies:stop-new"),
     "guards": lambda tenant: guards_of(tenant),
+    "signing": lambda tenant: signing_of(tenant),
+    "signing-rotate": lambda tenant: reverse("policies:signing-rotate", args=[tenant.slug]),
     "not-found": lambda _: "/nowhere/",
     "nonsense": lambda _: "/?range=3y",
 }
@@ -50,6 +53,12 @@ def stops_of(tenant: Tenant) -> str:
     lift_stop(issue_stop(tenant, StopScope.TASK, "t-1", **order).stop, actor=SYSTEM, now=order["now"])
     issue_stop(tenant, StopScope.JOB_TYPE, "research", **order)
     return reverse("policies:stops")
+
+
+def signing_of(tenant: Tenant) -> str:
+    for _ in range(2):
+        rotate_secret(tenant, actor=SYSTEM, now=datetime.now(UTC))
+    return reverse("policies:signing")
 
 
 def guards_of(tenant: Tenant) -> str:

@@ -114,12 +114,19 @@ def test_new_tenant_whose_rules_contradict_each_other_gets_the_built_in_limits(h
     assert bundle_of(late).rules("research", NOW).policy.limits.window == 12
 
 
-def test_rotated_secret_leaves_the_old_one_live_for_a_week(house: House) -> None:
-    rotate_secret(house.tenant, actor=house.admin, now=NOW)
-    rotate_secret(house.tenant, actor=house.admin, now=NOW + HOUR)
+def test_of_rotated_secrets_two_are_live_the_older_one_for_a_week(house: House) -> None:
+    for hours in range(3):
+        rotate_secret(house.tenant, actor=house.admin, now=NOW + hours * HOUR)
     old, new = bundle_of(house.tenant).signing
-    assert (old.not_after, new.not_after) == (NOW + HOUR + OVERLAP, None)
+    assert (old.not_after, new.not_after) == (NOW + 2 * HOUR + OVERLAP, None)
     assert len(new.secret) == 64
+
+
+def test_secret_that_leaked_ends_at_once(house: House) -> None:
+    rotate_secret(house.tenant, actor=house.admin, now=NOW)
+    leaked = bundle_of(house.tenant).signing[0].kid
+    rotate_secret(house.tenant, actor=house.admin, now=NOW + HOUR, overlap=timedelta(0))
+    assert [key.kid != leaked for key in bundle_of(house.tenant).signing] == [True]
 
 
 def test_secret_is_in_no_audit_row(house: House) -> None:
