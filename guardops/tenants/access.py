@@ -307,5 +307,17 @@ def admins_of(tenant: Tenant, most: int = 5) -> list[str]:
     return list(names.distinct()[:most])
 
 
+def reviewers_of(tenant: Tenant) -> list[User]:
+    """Return who may act on a tenant's checkpoints and incidents: reviewers and admins, by name."""
+    ranks = [role for role in Role if role.rank >= Role.REVIEWER.rank]
+    held = Membership.objects.filter(
+        Q(tenant=tenant) | Q(tenant=None, organisation=tenant.organisation_id),
+        role__in=ranks,
+        user__is_active=True,
+    )
+    people = {one.user_id: one.user for one in held.select_related("user").order_by("user__username")}
+    return list(people.values())
+
+
 def _storable(text: str) -> bool:
     return "\0" not in text
