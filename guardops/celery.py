@@ -58,6 +58,16 @@ app.conf.update(
             "schedule": crontab(),
             "options": {"expires": 60},
         },
+        "relay-notifications": {
+            "task": "runs.tasks.relay_notifications",
+            "schedule": 4.0,
+            "options": {"expires": 4},
+        },
+        "sweep-notifications": {
+            "task": "runs.tasks.sweep_notifications",
+            "schedule": crontab(minute="27"),
+            "options": {"expires": 3600},
+        },
         "ensure-partitions": {
             "task": "runs.tasks.ensure_partitions",
             "schedule": crontab(minute="7"),

@@ -7,11 +7,15 @@ from django.utils import timezone
 
 from guardops.celery import app
 
+from .notify.outbox import sweep as sweep_outbox
+from .notify.relay import relay_alone
 from .partitions import ensure_partitions as ensure
 from .retention.apply import apply_retention as retention
 
 RETENTION_SECONDS = 60.0
 """Less than a task may take: nothing is lost where it is killed, but it would not say how far it came."""
+RELAY_SECONDS = 4.0
+RELAY_THREADS = 6
 
 
 @app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=10)  # type: ignore[untyped-decorator]
@@ -24,3 +28,15 @@ def ensure_partitions() -> None:
 def apply_retention() -> None:
     """Delete what is due, for about a minute; the next hour goes on. What fails is tried again then."""
     retention(timezone.now(), seconds=RETENTION_SECONDS)
+
+
+@app.task  # type: ignore[untyped-decorator]
+def relay_notifications() -> None:
+    """Send what channels are to be told, for a few seconds; what fails is tried again when it is due."""
+    relay_alone(seconds=RELAY_SECONDS, threads=RELAY_THREADS)
+
+
+@app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=10)  # type: ignore[untyped-decorator]
+def sweep_notifications() -> None:
+    """Forget what was told longer ago than it is kept."""
+    sweep_outbox(timezone.now())

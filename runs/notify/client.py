@@ -23,12 +23,14 @@ import httpcore
 import idna
 from django.conf import settings
 
+from guardops.shown import visible_text
 from guardops.tenants.errors import GuardOpsError
 
 SECONDS = 10.0
 MAX_ANSWER = 4_096  # bytes that are read of an answer
 MAX_URL = 2_000
 _CONNECT_S = 4.0
+_SHOWN = 200  # characters of an answer
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -71,15 +73,26 @@ class Unreachable(GuardOpsError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: the status, how long to wait where that was said, and the beginning of the text."""
+    """What came back: the status, how long to wait where that was said, and the beginning of the text.
+
+    ``inside`` says that it came from a network that only ``GUARDOPS_WEBHOOK_ALLOW`` opens: its text is not
+    for whoever typed the address in.
+    """
 
     status: int
     text: str
     retry_after_s: float | None = None
+    inside: bool = False
 
     @property
     def taken(self) -> bool:
         return 200 <= self.status < 300
+
+    @property
+    def shown(self) -> str:
+        """Return the answer in a line for whoever set the address up."""
+        said = "" if self.inside else " ".join(visible_text(self.text[:_SHOWN]).split())
+        return f"It answered {self.status}" + (f": {said}" if said else ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +168,7 @@ def request(
                 extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), seconds)},
             ) as response,
         ):
-            return _answer(response)
+            return _answer(response, inside=backend.inside)
     except httpcore.TimeoutException:
         raise Unreachable(f"No answer within {seconds:g} seconds.") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError, ValueError) as error:
@@ -188,6 +201,7 @@ class _Backend(httpcore.SyncBackend):
     def __init__(self, target: Target, deadline: float) -> None:
         self._target = target
         self._deadline = deadline
+        self.inside = False
 
     def connect_tcp(
         self,
@@ -206,6 +220,7 @@ class _Backend(httpcore.SyncBackend):
             except (RefusedAddress, httpcore.NetworkError, httpcore.TimeoutException) as error:
                 failure = error
                 continue
+            self.inside = not is_public(address)
             return _Hurried(stream, self._deadline)
         raise failure
 
@@ -258,7 +273,7 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _answer(response: httpcore.Response) -> Answer:
+def _answer(response: httpcore.Response, *, inside: bool) -> Answer:
     text = b""
     for chunk in response.iter_stream():
         text += chunk
@@ -266,7 +281,7 @@ def _answer(response: httpcore.Response) -> Answer:
             break
     wait = next((value for name, value in response.headers if name.lower() == b"retry-after"), b"")
     seconds = float(wait) if wait.isdigit() and len(wait) < 8 else None
-    return Answer(response.status, text[:MAX_ANSWER].decode(errors="replace"), seconds)
+    return Answer(response.status, text[:MAX_ANSWER].decode(errors="replace"), seconds, inside)
 
 
 def _headers(target: Target) -> list[tuple[str, str]]:
