@@ -102,9 +102,10 @@ def _post_events() -> dict[str, Any]:
     codes = [code for code in KINDS if code not in {"not_found", "method_not_allowed"}]
     return {
         "operationId": "postEvents",
-        "summary": "Send what guards saw: runs that started, go on or ended, and work that was refused.",
+        "summary": "Send what guards saw: runs, work that was refused, and what people have to decide.",
         "description": (
-            "Answers once what it accepts is stored. Needs the scope events:write. An event sent again is a"
+            "Answers once what it accepts is stored. Needs the scope events:write; with the scope checkpoints"
+            " alone a key may send checkpoint.opened and nothing else. An event sent again is a"
             " duplicate and changes nothing. `results` names the events that were not plainly accepted."
         ),
         "parameters": [_GZIP, _BACKFILL],

@@ -19,6 +19,7 @@ from guardops.guard.decisions import DecisionAction
 from guardops.tenants.actors import acting
 from runs.choices import CheckpointState, LastStep
 from runs.models import Checkpoint, CheckpointNote, Decision
+from runs.notify.outbox import enqueue_decision
 
 from .ceiling import ceiling_of
 from .choice import UNDO, Choice, checked
@@ -71,6 +72,7 @@ def decide(checkpoint: Checkpoint, choice: Choice, *, actor: User, now: datetime
         if moved:
             decision = _write(checkpoint, packet, choice, actor=actor, now=now, version=version)
             notify([(checkpoint.tenant_id, checkpoint.checkpoint_id)])
+            enqueue_decision(decision, now=now)
             return decision
     raise changed(checkpoint.pk)
 

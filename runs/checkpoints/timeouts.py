@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from guardops.tenants.actors import SYSTEM, acting
 from runs.choices import CheckpointState, LastStep
 from runs.models import Checkpoint, Decision
+from runs.notify.outbox import enqueue_decision
 
 from .moving import notify, step
 
@@ -110,6 +111,7 @@ def expire(checkpoint: Checkpoint, now: datetime) -> Decision | None:
             expires_at=max(checkpoint.expires_at, now) + RECEIPT,
         )
         notify([(checkpoint.tenant_id, checkpoint.checkpoint_id)])
+        enqueue_decision(decision, now=now)
         return decision
 
 

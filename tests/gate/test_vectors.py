@@ -11,7 +11,7 @@ from litestar.testing import TestClient
 from guardops.gate.openapi import vectors
 from guardops.guard.wire import Event
 from guardops.tenants.models import Tenant
-from runs.models import LiveRun, RefusedWork, Run
+from runs.models import Checkpoint, LiveRun, RefusedWork, Run
 from tests.factories import make_tenant
 
 from .conftest import bearer
@@ -19,7 +19,7 @@ from .conftest import bearer
 Gate = TestClient[Any]
 URL = "/api/v1/events"
 UNUSED = {"external_id"}  # a run has one of the two ids
-KINDS = ["run.ended", "run.heartbeat", "run.started", "work.refused"]
+KINDS = ["checkpoint.opened", "run.ended", "run.heartbeat", "run.started", "work.refused"]
 
 
 def unset(value: Any, place: str = "") -> list[str]:
@@ -63,7 +63,8 @@ def test_gate_takes_each_vector_once(gate: Gate, acme: Tenant, kind: str) -> Non
 
 def test_vectors_together_are_one_run_that_ended(gate: Gate, acme: Tenant) -> None:
     reply = gate.post(URL, json=list(vectors().values()), headers=bearer(acme)).json()
-    assert (reply["accepted"], reply["results"]) == (4, [])
+    assert (reply["accepted"], reply["results"]) == (5, [])
     assert Run.objects.get().announced
     assert not LiveRun.objects.exists()
     assert RefusedWork.objects.get().root_task_id == "ticket-4711"
+    assert Checkpoint.objects.get().run_id == Run.objects.get().run_id
