@@ -30,13 +30,21 @@ KINDS: Mapping[str, str] = MappingProxyType(
 class Budget:
     """One kind of spending of one run, or of a whole root where runs share it."""
 
-    __slots__ = ("limit", "parent", "reserved", "settled")
+    __slots__ = ("granted", "limit", "parent", "reserved", "settled")
 
     def __init__(self, limit: int, parent: Budget | None = None) -> None:
         self.limit = limit
+        """The most that may be spent, what was granted on top included."""
+        self.granted = 0
+        """What people have added to what the policy allows."""
         self.parent = parent
         self.settled = 0
         self.reserved = 0
+
+    def grant(self, amount: int) -> None:
+        """Allow ``amount`` more than the policy does, from here on."""
+        self.granted += amount
+        self.limit += amount
 
     def reserve(self, amount: int = 1) -> bool:
         """Set ``amount`` aside, or say that it isn't there."""
@@ -116,13 +124,14 @@ class Budgets:
     def hold_to(self, limits: Limits) -> None:
         """Put other limits on what has been spent."""
         for kind, limit in KINDS.items():
-            self.by_kind[kind].limit = getattr(limits, limit)
+            budget = self.by_kind[kind]
+            budget.limit = getattr(limits, limit) + budget.granted
 
     def lower_to(self, limits: Limits) -> None:
         """Put lower limits on what has been spent; none is raised."""
         for kind, limit in KINDS.items():
             budget = self.by_kind[kind]
-            budget.limit = min(budget.limit, getattr(limits, limit))
+            budget.limit = min(budget.limit, getattr(limits, limit) + budget.granted)
 
     def spent_by_turns(self) -> Reason | None:
         """Return the reason why no further model turn can be paid for, if any."""

@@ -51,6 +51,10 @@ def _forbidden(run: RunState, call: Call) -> Trip | None:
         block = sources.blocked_by(blocked, call.tool, call.visit.hosts, run.sources, now)
         if block is not None:
             return Trip(Reason.BLOCKED_SOURCE, detail=block.name)
+    if (avoided := run.root.avoided) is not None:
+        block = sources.blocked_by(avoided, call.tool, call.visit.hosts, run.sources, run.wall(call.at))
+        if block is not None:  # a person wants the task to go on, without this source
+            return Trip(Reason.BLOCKED_SOURCE, detail=block.name, gently=True)
     if run.quarantine is not None and (name := run.quarantine.found(call.visit.domains)):
         return Trip(Reason.BLOCKED_SOURCE, detail=name, gently=True)
     return None

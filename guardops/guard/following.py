@@ -13,7 +13,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from guardops.guard.bundle import BUILTIN, Bundle, JobRules, OnStale, SigningKey, StopOrder
+from guardops.guard.added import extended
+from guardops.guard.bundle import BUILTIN, Bundle, JobRules, OnStale, Review, SigningKey, StopOrder
+from guardops.guard.decisions import AddedBudget
 from guardops.guard.events import Mode, PolicyInForce
 from guardops.guard.fields import PolicyError
 from guardops.guard.policy import Policy
@@ -44,6 +46,7 @@ class Following:
     """One run's view of the published policy. Hold the run's lock."""
 
     __slots__ = (
+        "_added",
         "_bundle",
         "_changes_at",
         "_declared",
@@ -59,9 +62,15 @@ class Following:
     )
 
     def __init__(
-        self, policies: Policies, declared: Policy, who: RunIdentity, now: Callable[[], datetime]
+        self,
+        policies: Policies,
+        declared: Policy,
+        who: RunIdentity,
+        now: Callable[[], datetime],
+        added: AddedBudget | None = None,
     ) -> None:
         self._policies = policies
+        self._added = added
         self._declared = declared
         self._who = who
         self._now = now
@@ -74,7 +83,7 @@ class Following:
         self.policy = rules.policy
         """What the run starts under."""
         if stale and rules.on_stale is OnStale.BUILTIN:
-            self.policy = tighten(rules.policy, BUILTIN)
+            self.policy = tighten(rules.policy, extended(BUILTIN, added))
         self.order = self._order_in(snapshot, moment)
         """The order under which the run must not begin."""
         self.too_old = not snapshot.admits(rules, moment)
@@ -130,10 +139,20 @@ class Following:
             self._changes_at = at + (moment - now).total_seconds()
         return snapshot
 
+    @property
+    def review(self) -> Review:
+        """How the job type's escalated runs are handled."""
+        return self._rules(self._now()).review
+
     def _rules(self, now: datetime) -> JobRules:
+        """Return what the job type is held to, with what people have added for this task."""
         if self._bundle is None:
-            return JobRules(self._declared)
-        return rules_of(self._bundle, self._who.job_type, now, self._declared)
+            rules = JobRules(self._declared)
+        else:
+            rules = rules_of(self._bundle, self._who.job_type, now, self._declared)
+        if self._added is None:
+            return rules
+        return replace(rules, policy=extended(rules.policy, self._added))
 
     def _order_in(self, snapshot: Snapshot, now: datetime) -> StopOrder | None:
         who = self._who

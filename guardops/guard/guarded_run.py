@@ -22,8 +22,10 @@ from guardops.guard.events import Answer, Envelope, Outcome, PolicyInForce, RunE
 from guardops.guard.fingerprint import fingerprint
 from guardops.guard.following import Following
 from guardops.guard.keeping import Keeper
+from guardops.guard.kept_checkpoints import OpenCheckpoint
 from guardops.guard.ladder import Ladder
 from guardops.guard.ledger import Row
+from guardops.guard.next_attempt import may_go_on, take_up
 from guardops.guard.observation import Report, observe
 from guardops.guard.policy import Policy, micro_usd
 from guardops.guard.pressure import pressure_on
@@ -31,7 +33,7 @@ from guardops.guard.proposals import Proposals
 from guardops.guard.quarantine import Quarantine
 from guardops.guard.reasons import Reason
 from guardops.guard.responder import Responder
-from guardops.guard.sqlite_root import Kept, SqliteRoot
+from guardops.guard.sqlite_root import Kept, Recall, SqliteRoot
 from guardops.guard.state import BatchId, RunIdentity, RunState, Ticket, Trip
 from guardops.guard.stores import RootState, Store
 from guardops.guard.texts import encodable, short_digest
@@ -58,9 +60,12 @@ class RunGuard:
         resumed: bool,
         following: Following | None = None,
         quarantine: Quarantine | None = None,
+        after: OpenCheckpoint | None = None,
     ) -> None:
+        """``after`` is the checkpoint after which this attempt begins, once its decision is consumed."""
         self.who = who
         self.policy = policy
+        self._store = store
         self._clock = clock
         self._jitter = jitter
         root = store.root(who.root_key, policy.limits)
@@ -77,19 +82,26 @@ class RunGuard:
             self._proposals = Proposals(self.state, self.counts, self._responder, self._recent, self._keeper)
             self.state.quarantine = quarantine
             self._following = following
-            self._admit(root, resumed=resumed)
+            self._after = after
+            recall = Recall.STOPPED if resumed else Recall.DEAD
+            self._admit(root, Recall.ITSELF if after is not None else recall)
 
-    def _admit(self, root: RootState, *, resumed: bool) -> None:
+    def _admit(self, root: RootState, recall: Recall) -> None:
         """A run that was stopped starts again only with a resume grant."""
-        run_id = self.state.run_id
+        run_id, after = self.state.run_id, self._after
         stopped = root.was_stopped(run_id)
-        if stopped and not resumed:
+        if stopped and recall is not Recall.STOPPED:
             self.ladder.stand_aside(0, Reason.REQUEUE_REFUSED)
             return
-        if resumed:
+        if recall is Recall.STOPPED or (after is not None and may_go_on(root)):
             root.resume(run_id)
+        known = False
         if self._keeper is not None:
-            self._keeper.take_up(self.state, self.ladder, resumed=resumed, stopped=stopped)
+            known = self._keeper.take_up(self.state, self.ladder, recall, stopped=stopped)
+        if after is not None and not known:  # else an earlier process of this attempt has done so
+            take_up(after, self.state, self._responder, self.counts)
+            for row in self.state.ledger if self._keeper is not None else ():
+                self._keeper.touch(row)
         if self._following is not None and (self._following.order or self._following.too_old):
             self.ladder.order = self._following.order
             reason = Reason.OPERATOR_STOP if self.ladder.order else Reason.BUDGET_UNAVAILABLE
@@ -315,8 +327,8 @@ class RunGuard:
         with self._answer:
             self._responder.halt(reason.value)
 
-    def escalate(self, reason: Reason = Reason.APPROVAL_REQUIRED) -> Verdict:
-        """Hand the run over to a person: no call passes any more, and the outcome is ``escalated``."""
+    def suspend(self, reason: Reason = Reason.APPROVAL_REQUIRED) -> Verdict:
+        """Leave the run to a person: no call passes any more, and the outcome is ``escalated``."""
         with self._answer:
             self.ladder.escalate(self.counts.tool_calls, reason)
             return self._responder.standing()
@@ -359,6 +371,8 @@ class RunGuard:
             event = summary.run_ended(record, outcome, answer, details)
             if self._keeper is not None:
                 self._keeper.end(stopped=self.ladder.stops)
+            if self._after is not None:
+                self._store.checkpoints.remove(self._after.checkpoint_id, self.state.root)
             return event
 
     def in_force(self) -> PolicyInForce:

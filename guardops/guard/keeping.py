@@ -23,7 +23,7 @@ from guardops.guard.run_memory import (
     take_up_standing,
     unpacked,
 )
-from guardops.guard.sqlite_root import Kept, SqliteRoot
+from guardops.guard.sqlite_root import Kept, Recall, SqliteRoot
 from guardops.guard.sqlite_runs import KeptRun
 from guardops.guard.state import RunIdentity, RunState
 from guardops.guard.summary import Counts
@@ -83,19 +83,20 @@ class Keeper:
         """Note a ledger row that is to be written with the answer."""
         self._unsaved[row.fingerprint] = row
 
-    def take_up(self, run: RunState, ladder: Ladder, *, resumed: bool, stopped: bool) -> None:
-        """Enter a run that starts, and give it what an earlier process of it left.
+    def take_up(self, run: RunState, ladder: Ladder, recall: Recall, *, stopped: bool) -> bool:
+        """Enter a run that starts, give it what was left, and say whether an earlier process of it left that.
 
         One that had been ``stopped`` begins its counts anew, like any attempt after a resume grant.
         """
         self._run, self._ladder = run, ladder
-        found = self._enlist(resumed=resumed) if self._root.is_open else None
+        found = self._enlist(recall) if self._root.is_open else None
         if found is None:
-            return
+            return False
         take_up_evidence(run, found, self._who.started_at)
         if found.same_run and not stopped:
             take_up_spending(run, self._counts, found, self._who.started_at)
             take_up_standing(ladder, found)
+        return found.same_run
 
     def end(self, *, stopped: bool) -> None:
         """Note that the run has ended; a late result is still kept for its root."""
@@ -103,8 +104,8 @@ class Keeper:
             self._root.dismiss(str(self._who.run_id), self._tag, stopped=stopped)
         self._run = None
 
-    def _enlist(self, *, resumed: bool) -> Recollection | None:
-        left = self._root.enlist(self._who, self._tag, resumed=resumed)
+    def _enlist(self, recall: Recall) -> Recollection | None:
+        left = self._root.enlist(self._who, self._tag, recall)
         self._enlisted = self._root.is_open
         try:
             return unpacked(left) if left is not None else None
@@ -118,7 +119,7 @@ class Keeper:
         if run is None or ladder is None:
             return None
         if not self._enlisted:
-            self._enlist(resumed=False)
+            self._enlist(Recall.DEAD)
         try:
             held = held_by(run)
             memory = packed(run, self._counts, ladder, self._who.started_at, held)

@@ -118,6 +118,11 @@ class Ladder:
         if self.standing is not Action.HALT:
             self._stand(Action.ESCALATE, reason.value, step)
 
+    def only_answer(self, reason: str) -> None:
+        """Begin where nothing but an answer is left to give; the reason is the earlier attempt's."""
+        if self.standing is None:
+            self._stand(Action.FORCE_ANSWER, reason, 0)
+
     def obey(self, order: StopOrder, step: int) -> None:
         """Halt by a person's order, whatever the run stands for: what the order names, and no more."""
         if self.standing is not Action.HALT:

@@ -48,6 +48,8 @@ class Row(Struct, omit_defaults=True):
     args_hash: str
     side_effect: SideEffect
     count: int = 0
+    failed: int = 0
+    refused: int = 0
     last: Last = Last.NEVER
     first_error: str = ""
     last_error: str = ""
@@ -96,6 +98,7 @@ class Row(Struct, omit_defaults=True):
     def record_failure(self, failure: Failure, last: Last) -> None:
         """Note a failure of any class."""
         self.last = last
+        self.failed += 1
         self.error_class = failure.error_class
         self.last_error = failure.code or failure.error_class.value
         self.first_error = self.first_error or self.last_error
@@ -107,6 +110,13 @@ class Row(Struct, omit_defaults=True):
         self.uncertain = False
         self.done = self.done or happened
         self.last = Last.OK if happened else Last.NEVER
+
+    def try_again(self) -> None:
+        """Forget a failure that a person knows of; what has been done stays done."""
+        if self.last in (Last.AUTH, Last.QUOTA, Last.RETRYABLE):
+            self.last = Last.NEVER
+        self.failures, self.exhausted, self.not_before = 0, False, 0.0
+        self.polls, self.terminal = 0, False
 
     @property
     def failed_by_provider(self) -> bool:

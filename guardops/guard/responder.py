@@ -109,6 +109,11 @@ class Responder:
                 self.halt()
         return self.before_turn()
 
+    def only_answer(self, reason: str) -> None:
+        """Let the run do nothing but answer, in one turn: none was under way."""
+        self.ladder.only_answer(reason)
+        self._forced_turns = _FORCED_TURNS - 1
+
     def halt(self, reason: str | None = None) -> None:
         """Halt the run and its root, and quarantine the sources that led there."""
         self.ladder.halt(self._counts.tool_calls, reason)

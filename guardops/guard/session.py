@@ -30,12 +30,13 @@ from guardops.guard.events import Action, Envelope, GuardInfo, WorkRefused
 from guardops.guard.following import Following, Policies
 from guardops.guard.guarded_run import RunGuard, TicketError
 from guardops.guard.ids import uuid7
+from guardops.guard.memory_store import MemoryStore
 from guardops.guard.policy import Policy
 from guardops.guard.quarantine import Quarantine
 from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.settings import Settings
 from guardops.guard.state import RunIdentity, Ticket
-from guardops.guard.stores import MemoryStore, Store
+from guardops.guard.stores import Store
 from guardops.guard.summary import VERSION
 from guardops.guard.texts import encodable
 

@@ -14,10 +14,11 @@ import httpx
 
 from guardops.guard.client import PolicyClient
 from guardops.guard.delivery import Delivery
+from guardops.guard.memory_store import MemoryStore
 from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.spool import Spool, make_private
 from guardops.guard.sqlite import SqliteStore
-from guardops.guard.stores import MemoryStore, Store
+from guardops.guard.stores import Store
 
 URL = "GUARDOPS_URL"
 KEY = "GUARDOPS_KEY"

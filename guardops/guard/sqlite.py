@@ -22,6 +22,7 @@ from weakref import WeakMethod, WeakValueDictionary
 from guardops.guard.budgets import Budgets
 from guardops.guard.owners import Owner
 from guardops.guard.policy import Limits
+from guardops.guard.sqlite_checkpoints import SqliteCheckpoints
 from guardops.guard.sqlite_root import SqliteRoot
 from guardops.guard.sqlite_schema import create, prune
 from guardops.guard.stores import StoreError
@@ -48,7 +49,7 @@ _LEFT_BEHIND: list[sqlite3.Connection] = []
 
 
 class SqliteStore:
-    """Keeps ledgers, budgets, calls in flight, approvals, halts and the ids of stopped runs in a file.
+    """Keeps ledgers, budgets, calls in flight, approvals, halts, stopped runs and open checkpoints in a file.
 
     The file is made with mode 0600, a missing folder with 0700. A root that no run joined for ``keep_days``
     is forgotten, and so are the oldest beyond ``most_roots``. A file that can't be used raises nothing: the
@@ -79,6 +80,7 @@ class SqliteStore:
         """The thread that holds the file."""
         self._connection: sqlite3.Connection | None = None
         self._start_afresh()
+        self.checkpoints = SqliteCheckpoints(self)
         _after_fork(self._leave_behind)
 
     def root(self, root_task_id: str, limits: Limits) -> SqliteRoot:

@@ -33,6 +33,17 @@ _SETTLE = (
 )
 
 
+class Recall(Enum):
+    """What a run that starts may take up beside what an earlier process of itself has left."""
+
+    ITSELF = "itself"
+    """Nothing else."""
+    DEAD = "dead"
+    """What a dead process left at the same work."""
+    STOPPED = "stopped"
+    """That, or a run that was stopped at it: the run starts with a resume grant."""
+
+
 class Kept(Enum):
     """What became of an answer's changes."""
 
@@ -64,6 +75,8 @@ class SqliteRoot(RootState):
         """Answers inside the answer that holds the file."""
         self._lowered: Limits | None = None
         """Lower limits that the file does not know of."""
+        self._raised: dict[str, int] = {}
+        """Grants that the file does not know of, by kind of budget."""
         self.fault: StoreError | None = None
         """Why the file could not be used last, None where it could."""
 
@@ -71,6 +84,11 @@ class SqliteRoot(RootState):
     def is_open(self) -> bool:
         """Whether the file is held, between :meth:`begin` and the end of an answer."""
         return self._connection is not None
+
+    @property
+    def connection(self) -> sqlite3.Connection | None:
+        """What an answer under way writes with; None where the file is not held."""
+        return self._connection
 
     # -- the frame of every answer -----------------------------------------------------------------------
 
@@ -106,7 +124,7 @@ class SqliteRoot(RootState):
             if run is not None and not self._runs.write(run):
                 self.roll_back()
                 return Kept.TAKEN_OVER
-            if self._lowered is not None:
+            if self._lowered is not None or self._raised:
                 self._write_limits(self._connection)
             filed = self._write_budgets(self._connection)
             self._write_marks(self._connection)
@@ -120,6 +138,7 @@ class SqliteRoot(RootState):
         self._marks.clear()
         self._stops.clear()
         self._lowered = None
+        self._raised.clear()
         self._behind = False
         self.fault = None
         return Kept.YES
@@ -152,16 +171,25 @@ class SqliteRoot(RootState):
         super().lower_to(limits)
         self._lowered = limits
 
-    def enlist(self, who: RunIdentity, tag: str, *, resumed: bool) -> Left | None:
+    def grant(self, kind: str, amount: int, by: str) -> None:
+        """Add to a budget of the root, for every process of it."""
+        before = self.budgets.by_kind[kind].granted
+        super().grant(kind, amount, by)
+        if added := self.budgets.by_kind[kind].granted - before:
+            self._raised[kind] = self._raised.get(kind, 0) + added
+
+    def enlist(self, who: RunIdentity, tag: str, recall: Recall) -> Left | None:
         """Enter a run that starts, and return what an earlier process left of it.
 
-        That is the run of the same id, whatever became of its process; else a run that a dead process left
-        behind at the same work, or, with a resume grant, one that was stopped at it.
+        That is the run of the same id, whatever became of its process; else what ``recall`` says: a run that
+        a dead process left behind at the same work, or one that was stopped at it.
         """
         if (runs := self._runs) is None or self._connection is None:
             return None
         try:
-            left = runs.recall(str(who.run_id)) or runs.recall_other(who, resumed=resumed)
+            left = runs.recall(str(who.run_id))
+            if left is None and recall is not Recall.ITSELF:
+                left = runs.recall_other(who, resumed=recall is Recall.STOPPED)
             runs.enter(who, tag)
             self._read_all(self._connection, runs)
         except Exception as error:
@@ -228,13 +256,13 @@ class SqliteRoot(RootState):
             "SELECT kind, most, settled, reserved FROM budget WHERE root_task_id = ?", here
         ):
             budget, filed = self.budgets.by_kind[kind], self._filed[kind]
-            budget.limit = most
+            budget.limit = most + self._raised.get(kind, 0)
             budget.settled += settled - filed[0]
             budget.reserved += reserved - filed[1]
             self._filed[kind] = (settled, reserved)
+        self._read_marks(connection)
         if self._lowered is not None:
             self.budgets.lower_to(self._lowered)
-        self._read_marks(connection)
         self._others = runs.of_others()
 
     def _make(self, connection: sqlite3.Connection) -> None:
@@ -257,6 +285,8 @@ class SqliteRoot(RootState):
             **{(Mark.QUARANTINED, name): 1 for name in self.quarantined},
             **{(Mark.IN_FLIGHT, name): run_id for name, run_id in self.in_flight.items()},
             **{(Mark.APPROVED, name): uses for name, uses in self.approvals.items() if uses},
+            **{(Mark.AVOIDED, f"{block.kind}:{block.name}"): 1 for block in self.avoided or ()},
+            **{(Mark.GRANTED, name): amount for name, amount in self.grants.items()},
         }
         if self.nudged:
             found[Mark.NUDGED, ""] = 1
@@ -284,6 +314,10 @@ class SqliteRoot(RootState):
         self.nudged = bool(by_kind[Mark.NUDGED])
         halted = by_kind[Mark.HALTED].get("")
         self.halted = None if halted is None else str(halted)
+        self._avoid_only(by_kind[Mark.AVOIDED])
+        self.grants = {name: int(amount) for name, amount in by_kind[Mark.GRANTED].items()}
+        for kind, budget in self.budgets.by_kind.items():
+            budget.granted = sum(n for name, n in self.grants.items() if name.startswith(f"{kind}:"))
 
     # -- writing -----------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 ``budget`` has one row a root and kind; ``mark`` holds what is remembered of a root by name; ``run`` one row a
 run that has not ended (or was stopped and may be resumed), with its owner and what it holds; ``ledger`` its
-rows; ``stopped_run`` the ids that start again only with a grant, kept longer than their roots.
+rows; ``stopped_run`` the ids that start again only with a grant, kept longer than their roots; ``checkpoint``
+the runs that wait for a person, or whose next attempt is at work, with who carries out what was decided.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sqlite3
 
 from guardops.guard.stores import StoreError
 
-VERSION = 1
+VERSION = 2
 MOST_STOPPED = 100_000
 KEEP_STOPPED_S = 400 * 86_400
 PRUNE_AT_ONCE = 500
@@ -48,10 +49,17 @@ _TABLES = (
     # pruning takes the oldest
     "CREATE INDEX stopped_run_by_age ON stopped_run (at)",
 )
+_TABLES_OF_2 = (
+    """CREATE TABLE checkpoint (
+        checkpoint_id TEXT PRIMARY KEY, owner TEXT, kept_until REAL NOT NULL, body BLOB NOT NULL
+    ) WITHOUT ROWID""",
+)
+_STEPS = (_TABLES, _TABLES_OF_2)
+"""What brings a file from each version to the next."""
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make a connection ready, and the tables where the file is new.
+    """Make a connection ready, and the tables that the file lacks.
 
     Raises :class:`StoreError` for a file that a newer guard or another program has made.
     """
@@ -64,14 +72,15 @@ def create(connection: sqlite3.Connection) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if (found := _version(connection)) == 0:
-            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise StoreError("store_foreign")
-            for statement in _TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={VERSION}")
-        elif found != VERSION:
+        found = _version(connection)
+        if found == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise StoreError("store_foreign")
+        if not 0 <= found <= VERSION:
             raise StoreError("store_newer")
+        for statements in _STEPS[found:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={VERSION}")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
@@ -93,6 +102,7 @@ def prune(connection: sqlite3.Connection, now: float, keep_s: float, most_roots:
     )
     for table in ("run", "mark", "budget", "root"):
         connection.executemany(f"DELETE FROM {table} WHERE root_task_id = ?", old)
+    connection.execute("DELETE FROM checkpoint WHERE kept_until < ?", (now,))
     connection.execute(
         "DELETE FROM stopped_run WHERE run_id IN (SELECT run_id FROM stopped_run WHERE at < ? UNION "
         "SELECT run_id FROM (SELECT run_id FROM stopped_run ORDER BY at DESC LIMIT -1 OFFSET ?) LIMIT ?)",

@@ -39,6 +39,8 @@ class RunIdentity(Struct, frozen=True):
     chain: tuple[ChainLink, ...] = ()
     """The hand-overs that led to the run, oldest first."""
     tenant: str = ""
+    resumed_from: UUID | None = None
+    """The attempt before it, which a person has looked at."""
 
     @property
     def root_key(self) -> str:

@@ -1,22 +1,25 @@
 """Where the state that outlives one run is kept: what all runs of a root share.
 
-:class:`MemoryStore` keeps it for the life of the process, :class:`guardops.guard.sqlite.SqliteStore` in a
-file that outlives it.
+:class:`guardops.guard.memory_store.MemoryStore` keeps it for the life of the process,
+:class:`guardops.guard.sqlite.SqliteStore` in a file that outlives it.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from threading import Lock, RLock
-from typing import Protocol
+from threading import RLock
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from guardops.guard.blocklist import Block, Blocklist
 from guardops.guard.budgets import Budgets
 from guardops.guard.policy import Limits
+
+if TYPE_CHECKING:
+    from guardops.guard.kept_checkpoints import Checkpoints
 
 
 class StoreError(Exception):
@@ -45,6 +48,10 @@ class Mark(StrEnum):
     QUARANTINED = "quarantined"
     NUDGED = "nudged"
     HALTED = "halted"
+    AVOIDED = "avoided"
+    """A source that a person has closed to the task: ``domain:…`` or ``tool:…``."""
+    GRANTED = "granted"
+    """What a decision has added to a kind of budget: ``steps:<its checkpoint>``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +78,10 @@ class RootState:
     """Uses left of approvals, by fingerprint."""
     quarantined: set[str] = field(default_factory=set)
     """Registrable domains that led to a halt."""
+    avoided: Blocklist | None = None
+    """Sources that a person has closed to the task; None for none."""
+    grants: dict[str, int] = field(default_factory=dict)
+    """What decisions have added to budgets, by kind and checkpoint."""
 
     def join(self, run_id: str, limits: Limits) -> Budgets:
         """Return a run's budgets: the root's own for its first run, within them for every other.
@@ -113,6 +124,23 @@ class RootState:
         if self.halted is not None:
             self.halted = None
             self._changed(Mark.HALTED, "", None)
+
+    def avoid(self, kind: str, name: str) -> None:
+        """Refuse a source to every run of the root from here on."""
+        self._changed(Mark.AVOIDED, f"{kind}:{name}", 1)
+        self._avoid_only((*(f"{block.kind}:{block.name}" for block in self.avoided or ()), f"{kind}:{name}"))
+
+    def _avoid_only(self, names: Iterable[str]) -> None:
+        pairs = [name.partition(":") for name in names]
+        self.avoided = Blocklist(Block(kind, name) for kind, _, name in pairs) if pairs else None
+
+    def grant(self, kind: str, amount: int, by: str) -> None:
+        """Add to a budget of the root what the decision on a checkpoint (``by``) grants, once."""
+        name = f"{kind}:{by}"
+        if amount > 0 and name not in self.grants:
+            self.grants[name] = amount
+            self.budgets.by_kind[kind].grant(amount)
+            self._changed(Mark.GRANTED, name, amount)
 
     def begin_write(self, fingerprint: str, run_id: str) -> None:
         """Note that a write is under way."""
@@ -171,23 +199,7 @@ class Store(Protocol):
         """Return the state of a root, made with these limits where it is new."""
         ...
 
-
-class MemoryStore:
-    """A store for the life of one process; the roots used longest ago are forgotten beyond ``most_roots``."""
-
-    def __init__(self, most_roots: int = 10_000) -> None:
-        self._most_roots = most_roots
-        self._roots: OrderedDict[str, RootState] = OrderedDict()
-        self._lock = Lock()
-
-    def root(self, root_task_id: str, limits: Limits) -> RootState:
-        """Return the state of a root, made with these limits where it is new."""
-        with self._lock:
-            state = self._roots.get(root_task_id)
-            if state is None:
-                state = self._roots[root_task_id] = RootState(root_task_id, Budgets(limits))
-                while len(self._roots) > self._most_roots:
-                    self._roots.popitem(last=False)
-            else:
-                self._roots.move_to_end(root_task_id)
-            return state
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The runs that wait for a person."""
+        ...

@@ -17,10 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from guardops.guard.memory_store import MemoryStore
 from guardops.guard.policy import Policy
 from guardops.guard.session import Guard, RunGuard
 from guardops.guard.sqlite import SqliteStore
-from guardops.guard.stores import MemoryStore, Store
+from guardops.guard.stores import Store
 
 SIZES = (200, 2_000)
 CALLS = 200

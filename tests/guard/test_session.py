@@ -92,13 +92,13 @@ def test_a_run_id_that_ended_by_itself_may_start_again() -> None:
 def test_an_application_may_hand_its_run_over_to_a_person(mode: str) -> None:
     guarded = guard(mode=mode)
     run, sibling = (guarded.run(job_type="t", root_task_id="root") for _ in range(2))
-    assert run.escalate().action is Action.ESCALATE
+    assert run.suspend().action is Action.ESCALATE
     assert run.check("read", {}).ticket is None
     assert allowed(sibling.check("read", {}))
     ended = run.end(Outcome.COMPLETED)
     assert (ended.outcome, ended.halt_reason) == (Outcome.ESCALATED, "approval_required")
     sibling.stop()
-    assert sibling.escalate().action is Action.HALT
+    assert sibling.suspend().action is Action.HALT
 
 
 def test_a_cancelled_root_refuses_its_children() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from guardops.guard.memory_store import MemoryStore
 from guardops.guard.policy import Limits
-from guardops.guard.stores import MemoryStore
 
 
 def test_a_root_is_the_same_for_all_who_ask() -> None:

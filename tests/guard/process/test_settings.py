@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from guardops.guard.memory_store import MemoryStore
 from guardops.guard.session import Guard
 from guardops.guard.settings import Settings, SettingsError, state_folder
 from guardops.guard.sqlite import SqliteStore
-from guardops.guard.stores import MemoryStore
 
 GIVEN = {"GUARDOPS_URL": "https://gate.example/", "GUARDOPS_KEY": "go_0123456789ab_secret"}
 
