@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -21,6 +22,8 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests() -> Generator[None]:
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in workers, and by what they start
     os.environ["GUARDOPS_PROFILE"] = "test"
     os.environ["GUARDOPS_SECRET_KEY"] = "only-for-tests-" + "0123456789abcdef" * 3
     home = Path(tempfile.mkdtemp(prefix="guardops-tests-"))
