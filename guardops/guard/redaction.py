@@ -29,6 +29,7 @@ _NAME_OF_ID = re.compile(
     r"(?:(?<![a-z])|_)(?:id|uuid|hash|digest|sha\d*|md5|commit|revision|checksum)$", re.I
 )
 _DIGEST = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.I)
+_VERSION = re.compile(rf"(?:(?:etag|md5|sha\d+)[:-])?(?:{_DIGEST.pattern})", re.I)
 _MAX_KNOWN = 4_096
 _MAX_NAME = 128
 _MAX_CODE = 64
@@ -229,7 +230,7 @@ def _hide_handed_over(event: CheckpointOpened) -> None:
 
 def _shown_version(text: str) -> str:
     """Return an evidence's version, which may well be a digest."""
-    return text if _DIGEST.fullmatch(text.rpartition(":")[2]) else hide(text)[:_MAX_ATTRIBUTE]
+    return text if _VERSION.fullmatch(text) else hide(text)[:_MAX_ATTRIBUTE]
 
 
 def _hidden_attributes(attributes: dict[str, str]) -> dict[str, str]:

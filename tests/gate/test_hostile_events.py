@@ -18,7 +18,7 @@ from guardops.tenants.choices import Scope
 from guardops.tenants.keys import KeyHolder
 from guardops.tenants.models import Tenant
 from runs.ingest.rows import Receipt
-from runs.models import LiveRun, RefusedWork, Run
+from runs.models import Checkpoint, LiveRun, RefusedWork, Run
 from tests.factories import make_organisation, make_tenant
 from tests.runs.ingest.wire import MAKERS
 
@@ -28,10 +28,21 @@ Gate = TestClient[Any]
 Key = dict[str, str]
 URL = "/api/v1/events"
 KINDS = list(MAKERS)
-TIMES = {"run.started": "started_at", "run.heartbeat": "at", "run.ended": "ended_at", "work.refused": "at"}
-TEXTS = {"run.started": "agent", "run.ended": "agent", "work.refused": "agent"}
-FREE = {"run.started": "limits", "run.ended": "limits", "work.refused": "detail"}
-HOLDER = KeyHolder(key_id=1, organisation_id=1, tenants={"acme": 1}, scopes=frozenset())
+TIMES = {
+    "run.started": "started_at",
+    "run.heartbeat": "at",
+    "run.ended": "ended_at",
+    "work.refused": "at",
+    "checkpoint.opened": "opened_at",
+}
+TEXTS = {kind: "agent" for kind in KINDS if kind != "run.heartbeat"}
+FREE = {
+    "run.started": "limits",
+    "run.ended": "limits",
+    "work.refused": "detail",
+    "checkpoint.opened": "limits",
+}
+HOLDER = KeyHolder(key_id=1, organisation_id=1, tenants={"acme": 1}, scopes=frozenset({"events:write"}))
 
 
 def make(kind: str, **fields: Any) -> dict[str, Any]:
@@ -78,7 +89,9 @@ def test_money_out_of_bounds_is_refused(kind: str, cost: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [b"1e5000", b"-1e5000", b"9" * 5_000])
 def test_number_beyond_any_machine_is_refused_where_it_counts(kind: str, number: bytes) -> None:
-    field = {"run.started": "attempt", "work.refused": "at"}.get(kind, "steps")
+    field = {"run.started": "attempt", "work.refused": "at", "checkpoint.opened": "attempt"}.get(
+        kind, "steps"
+    )
     assert [blamed for _, blamed in judge(kind, encoded(kind, field, number))] == [field]
 
 
@@ -134,6 +147,7 @@ def test_event_over_its_size_is_refused(kind: str) -> None:
         ("run.started", "limits", {"x": "y" * 4_096}),
         ("run.ended", "halt_detail", {"x": "y" * 4_096}),
         ("work.refused", "detail", {"x": "y" * 4_096}),
+        ("checkpoint.opened", "limits", {"x": "y" * 4_096}),
     ],
 )
 def test_free_object_over_its_size_is_refused(kind: str, field: str, value: dict[str, str]) -> None:
@@ -167,6 +181,19 @@ SOURCE = {"kind": "tool", "name": "a"}
         ("work.refused", "reason", ""),
         ("work.refused", "reason", "x" * 65),
         ("work.refused", "envelope.chain", CHAIN),
+        ("checkpoint.opened", "reason", ""),
+        ("checkpoint.opened", "reason", "x" * 65),
+        ("checkpoint.opened", "question", "x" * 4_097),
+        ("checkpoint.opened", "unresolved", ["x"] * 21),
+        ("checkpoint.opened", "sub_agents", -1),
+        ("checkpoint.opened", "expires_at", "1970-01-01T00:00:00Z"),
+        ("checkpoint.opened", "artifact.digest", {"digest": ""}),
+        ("checkpoint.opened", "artifact.digest", {"digest": "x" * 81}),
+        ("checkpoint.opened", "artifact.text", {"digest": "x", "text": "x" * 16_385}),
+        ("checkpoint.opened", "spent.cost", {"cost": "NaN"}),
+        ("checkpoint.opened", "remaining.cost", {"cost": "0.0000001"}),
+        ("checkpoint.opened", "spent.steps", {"steps": 10**9 + 1}),
+        ("checkpoint.opened", "refused.at", {"tool": "a", "args_hash": "b", "at": "9999-12-31T23:59:59Z"}),
     ],
 )
 def test_value_out_of_its_bounds_is_refused_and_named(kind: str, field: str, value: Any) -> None:
@@ -174,7 +201,7 @@ def test_value_out_of_its_bounds_is_refused_and_named(kind: str, field: str, val
     assert judge(kind, make(kind, **{sent: value})) == [("out_of_range", field)]
 
 
-@pytest.mark.parametrize("kind", ["run.started", "run.heartbeat", "run.ended"])
+@pytest.mark.parametrize("kind", ["run.started", "run.heartbeat", "run.ended", "checkpoint.opened"])
 @pytest.mark.parametrize(
     ("ids", "code"),
     [
@@ -187,7 +214,7 @@ def test_run_with_no_id_or_two_is_refused(kind: str, ids: dict[str, Any], code: 
     assert [found for found, _ in judge(kind, make(kind, **ids))] == [code]
 
 
-@pytest.mark.parametrize("kind", ["run.paused", "checkpoint.opened", "RUN.STARTED", "run.started ", ""])
+@pytest.mark.parametrize("kind", ["run.paused", "checkpoint.closed", "RUN.STARTED", "run.started ", ""])
 def test_unknown_type_is_refused_and_the_rest_of_the_post_goes_on(kind: str) -> None:
     assert judge("run.started", make("run.started") | {"type": kind}) == [("unknown_type", "type")]
 
@@ -216,6 +243,7 @@ def test_text_that_no_database_stores_is_cleaned_and_flagged(gate: Gate, key: Ke
         (LiveRun, "agent"),
         (LiveRun, "pressure_limit"),
         (RefusedWork, "agent"),
+        (Checkpoint, "agent"),
     ):
         rows = model.objects.filter(sanitized=True, **{field: "a\ufffdb"})
         assert rows.count() == len(texts)
@@ -224,8 +252,8 @@ def test_text_that_no_database_stores_is_cleaned_and_flagged(gate: Gate, key: Ke
 def test_key_that_comes_twice_is_flagged_and_the_last_one_counts(gate: Gate, key: Key) -> None:
     events = [encoded(kind, "tenant", b'"nobody", "tenant": null') for kind in KINDS]
     reply = post(gate, key, *events)
-    assert (reply["accepted"], named(reply)) == (4, [(index, "sanitized", "sanitized") for index in range(4)])
-    for model in (Run, LiveRun, RefusedWork):
+    assert (reply["accepted"], named(reply)) == (5, [(index, "sanitized", "sanitized") for index in range(5)])
+    for model in (Run, LiveRun, RefusedWork, Checkpoint):
         assert not model.objects.filter(sanitized=False).exists()
 
 
@@ -233,8 +261,13 @@ def test_wrong_clock_is_refused_for_nothing_and_placed_at_its_receipt(gate: Gate
     now = datetime.now(UTC)
     times = [now + timedelta(days=days) for days in (-4_000, 400)]
     reply = post(gate, key, *(make(kind, **{TIMES[kind]: time}) for kind in KINDS for time in times))
-    assert (reply["accepted"], reply["results"]) == (8, [])
-    for model, placed in ((Run, "at"), (LiveRun, "started_at"), (RefusedWork, "at")):
+    assert (reply["accepted"], reply["results"]) == (10, [])
+    for model, placed in (
+        (Run, "at"),
+        (LiveRun, "started_at"),
+        (RefusedWork, "at"),
+        (Checkpoint, "opened_at"),
+    ):
         for row in model.objects.all():
             assert row.clock_suspect
             assert getattr(row, placed) == row.received_at
@@ -247,9 +280,23 @@ def test_backfill_needs_its_scope_and_then_keeps_the_time(gate: Gate, tenant: Te
     response = gate.post(URL, json=events, headers=key | backfill)
     assert (response.status_code, response.json()["code"]) == (403, "missing_scope")
     allowed = bearer(tenant, scopes=(Scope.EVENTS_WRITE, Scope.EVENTS_BACKFILL))
-    assert post(gate, allowed | backfill, *events)["accepted"] == 4
-    for model in (Run, LiveRun, RefusedWork):
+    assert post(gate, allowed | backfill, *events)["accepted"] == 5
+    for model in (Run, LiveRun, RefusedWork, Checkpoint):
         assert not model.objects.filter(clock_suspect=True).exists()
+
+
+def test_key_for_checkpoints_alone_sends_nothing_else(gate: Gate, tenant: Tenant) -> None:
+    reply = post(gate, bearer(tenant, scopes=(Scope.CHECKPOINTS,)), *map(make, KINDS))
+    refused = [index for index, kind in enumerate(KINDS) if kind != "checkpoint.opened"]
+    assert named(reply) == [(index, "rejected", "missing_scope") for index in refused]
+    assert Checkpoint.objects.count() == 1
+
+
+def test_key_for_policies_alone_sends_no_checkpoint(gate: Gate, tenant: Tenant) -> None:
+    key = bearer(tenant, scopes=(Scope.BUNDLE_READ,))
+    response = gate.post(URL, json=[make("checkpoint.opened")], headers=key)
+    assert (response.status_code, response.json()["code"]) == (403, "missing_scope")
+    assert not Checkpoint.objects.exists()
 
 
 def test_same_id_in_two_tenants_is_two_and_neither_reply_tells(gate: Gate, key: Key) -> None:
@@ -264,12 +311,12 @@ def test_key_of_several_tenants_writes_to_those_alone(gate: Gate, transactional_
     one, two, third = (make_tenant(organisation=organisation) for _ in range(3))
     slugs = (one.slug, two.slug, third.slug, None)
     reply = post(gate, bearer(one, two), *(make(kind, tenant=slug) for kind in KINDS for slug in slugs))
-    assert reply["accepted"] == 8
+    assert reply["accepted"] == 10
     assert named(reply) == [
-        (index, "rejected", "unknown_tenant") for index in range(16) if slugs[index % 4] not in slugs[:2]
+        (index, "rejected", "unknown_tenant") for index in range(20) if slugs[index % 4] not in slugs[:2]
     ]
     assert reply["bundle_revisions"] == {one.slug: 0, two.slug: 0}
-    for model, rows in ((Run, 1), (LiveRun, 2), (RefusedWork, 1)):
+    for model, rows in ((Run, 1), (LiveRun, 2), (RefusedWork, 1), (Checkpoint, 1)):
         tenants = model.objects.order_by("tenant_id").values_list("tenant_id", flat=True)
         assert list(tenants) == [one.pk] * rows + [two.pk] * rows
 
@@ -279,8 +326,8 @@ def test_unknown_field_is_counted_and_one_of_the_servers_has_no_effect(
 ) -> None:
     owned = {"tenant_id": 1, "received_at": "2001-01-01T00:00:00Z", "sanitized": True, "clock_suspect": True}
     reply = post(gate, key, *(make(kind, colour="red", **owned) for kind in KINDS))
-    assert (reply["accepted"], reply["results"], reply["unknown_fields"]) == (4, [], 20)
-    for model in (Run, LiveRun, RefusedWork):
+    assert (reply["accepted"], reply["results"], reply["unknown_fields"]) == (5, [], 25)
+    for model in (Run, LiveRun, RefusedWork, Checkpoint):
         for row in model.objects.all():
             assert (row.tenant_id, row.sanitized, row.clock_suspect) == (tenant.pk, False, False)
             assert row.received_at.year > 2001
@@ -288,8 +335,8 @@ def test_unknown_field_is_counted_and_one_of_the_servers_has_no_effect(
 
 def test_every_type_counts_against_the_rate_of_its_key(gate: Gate, key: Key) -> None:
     services = gate.app.state.services
-    services.rates = type(services.rates)(per_second=0.4)
-    assert post(gate, key, *map(make, KINDS))["accepted"] == 4
+    services.rates = type(services.rates)(per_second=0.5)
+    assert post(gate, key, *map(make, KINDS))["accepted"] == 5
     response = gate.post(URL, json=[make("run.heartbeat")], headers=key)
     assert (response.status_code, response.json()["code"]) == (429, "rate_limited")
     assert int(response.headers["retry-after"]) >= 1
@@ -299,7 +346,7 @@ def test_mixed_post_is_taken_gzipped_and_in_chunks(gate: Gate, key: Key) -> None
     content = gzip.compress(json.dumps(list(map(make, KINDS))).encode())
     chunks = iter([content[:40], content[40:90], content[90:]])
     reply = gate.post(URL, content=chunks, headers=key | {"Content-Encoding": "gzip"}).json()
-    assert (reply["accepted"], reply["results"]) == (4, [])
+    assert (reply["accepted"], reply["results"]) == (5, [])
 
 
 def test_resend_of_a_mixed_post_gets_the_same_reply_each_time(gate: Gate, key: Key) -> None:

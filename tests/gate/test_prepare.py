@@ -14,7 +14,7 @@ from runs.ingest.decode import BadBody
 from runs.ingest.rows import Receipt
 from tests.runs.ingest.wire import encode, make_event
 
-HOLDER = KeyHolder(key_id=1, organisation_id=1, tenants={"acme": 1}, scopes=frozenset())
+HOLDER = KeyHolder(key_id=1, organisation_id=1, tenants={"acme": 1}, scopes=frozenset({"events:write"}))
 
 
 def prepared(body: bytes) -> Prepared:

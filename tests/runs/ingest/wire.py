@@ -72,6 +72,18 @@ def make_refused(**overrides: Any) -> dict[str, Any]:
     )
 
 
+def make_opened(**overrides: Any) -> dict[str, Any]:
+    """Return a checkpoint that was opened at ``opened_at``; None removes a field."""
+    opened = overrides.get("opened_at", NOW)
+    at = opened if isinstance(opened, datetime) else NOW
+    return _plain(
+        {"type": "checkpoint.opened", "checkpoint_id": str(make_run_id(NOW)), "run_id": str(make_run_id(at))},
+        {"opened_at": opened, "expires_at": at + timedelta(hours=4), "job_type": "research"},
+        {"reason": "no_progress", "artifact": {"digest": "sha256:5a", "text": "page 14 of 999"}},
+        overrides,
+    )
+
+
 def _plain(*parts: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of all parts in plain data, the later over the earlier."""
     return {
@@ -86,6 +98,7 @@ MAKERS = {
     "run.heartbeat": make_heartbeat,
     "run.ended": make_event,
     "work.refused": make_refused,
+    "checkpoint.opened": make_opened,
 }
 """Makes a good event of each type."""
 
