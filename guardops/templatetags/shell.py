@@ -20,11 +20,11 @@ def icon(name: str, extra: str = "") -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def nav_link(
-    context: template.Context, view: str, label: str, image: str, *also: str, key: str = ""
+    context: template.Context, view: str, label: str, image: str, *also: str, key: str = "", count: int = 0
 ) -> SafeString:
     """A link of the navigation, marked as current on its page and where the view starts with ``also``.
 
-    ``key`` are the keys that open it, such as ``g o``.
+    ``key`` are the keys that open it, such as ``g o``; ``count`` is how many things wait behind it.
     """
     request: Any = context.get("request")
     match = request.resolver_match if request else None
@@ -35,10 +35,17 @@ def nav_link(
         else ""
     )
     return format_html(
-        '<a class="nav-link" href="{}"{}{}>{}<span class="label">{}</span></a>',
+        '<a class="nav-link" href="{}"{}{}>{}<span class="label">{}</span>{}</a>',
         reverse(view),
         current,
         format_html(' data-key="{}" data-key-label="Go to {}"', key, label) if key else "",
         icon(image),
         label,
+        format_html('<span class="count"><span class="vh">, waiting: </span>{}</span>', _short(count))
+        if count
+        else "",
     )
+
+
+def _short(count: int) -> str:
+    return str(count) if count < 1_000 else "999+"
