@@ -68,6 +68,11 @@ app.conf.update(
             "schedule": crontab(minute="27"),
             "options": {"expires": 3600},
         },
+        "sweep-checkpoints": {
+            "task": "runs.tasks.sweep_checkpoints",
+            "schedule": 5.0,
+            "options": {"expires": 5},
+        },
         "ensure-partitions": {
             "task": "runs.tasks.ensure_partitions",
             "schedule": crontab(minute="7"),

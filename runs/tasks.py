@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from guardops.celery import app
 
+from .checkpoints.timeouts import sweep_checkpoints as sweep_due
 from .notify.outbox import sweep as sweep_outbox
 from .notify.relay import relay_alone
 from .partitions import ensure_partitions as ensure
@@ -40,3 +41,9 @@ def relay_notifications() -> None:
 def sweep_notifications() -> None:
     """Forget what was told longer ago than it is kept."""
     sweep_outbox(timezone.now())
+
+
+@app.task(autoretry_for=(OperationalError,), max_retries=3, retry_backoff=1)  # type: ignore[untyped-decorator]
+def sweep_checkpoints() -> None:
+    """Expire what nobody decided in time, end claims that ran out, and mark what is late."""
+    sweep_due(timezone.now())
