@@ -1,5 +1,12 @@
-from django.urls import path
+from django.urls import path, register_converter
 
+from .checkpoints.pages import claiming, deciding
+from .checkpoints.pages.acting import review_act
+from .checkpoints.pages.bulk import review_bulk
+from .checkpoints.pages.detail import checkpoint
+from .checkpoints.pages.export import review_export
+from .checkpoints.pages.notes import write_note
+from .checkpoints.pages.queue import new_count, review_queue
 from .pages.advisor import advisor
 from .pages.case import run_case
 from .pages.connect import connect, connect_status
@@ -10,12 +17,17 @@ from .pages.list import run_list
 from .pages.live import live_list
 from .pages.live_count import live_count
 from .pages.policy_replay import policy_replay
+from .pages.source import source, source_block
+from .pages.sources import sources, sources_export
 from .pages.sources_used import sources_proposed, sources_used
 from .pages.storage import storage
 from .reports import pages
 from .review.pages import review
+from .sources.urls import SourceNameConverter
 
 app_name = "runs"
+
+register_converter(SourceNameConverter, "source_name")
 
 urlpatterns = [
     path("", pages.overview, name="overview"),
@@ -30,8 +42,25 @@ urlpatterns = [
     path("runs/live/count/", live_count, name="live-count"),
     path("runs/sources/used/", sources_used, name="sources-used"),
     path("runs/sources/proposed/", sources_proposed, name="sources-proposed"),
+    path("review/", review_queue, name="review-queue"),
+    path("review/act/", review_act, name="review-act"),
+    path("review/bulk/", review_bulk, name="review-bulk"),
+    path("review/export.csv", review_export, name="review-export"),
+    path("review/new/", new_count, name="review-new-count"),
+    path("sources/", sources, name="sources"),
+    path("sources/export.csv", sources_export, name="sources-export"),
+    path("sources/block/", source_block, name="source-block"),
+    path("sources/<slug:kind>/<source_name:name>/", source, name="source"),
     path("settings/storage/", storage, name="storage"),
     path("runs/<uuid:run_id>/", run_detail, name="detail"),
     path("runs/<uuid:run_id>/review/", review, name="review"),
     path("runs/<uuid:run_id>/case.json", run_case, name="case"),
+    path("review/<uuid:checkpoint_id>/", checkpoint, name="checkpoint"),
+    path("review/<uuid:checkpoint_id>/decide/", deciding.decide_checkpoint, name="checkpoint-decide"),
+    path("review/<uuid:checkpoint_id>/undo/", deciding.undo_decision, name="checkpoint-undo"),
+    path("review/<uuid:checkpoint_id>/claim/", claiming.claim, name="checkpoint-claim"),
+    path("review/<uuid:checkpoint_id>/renew/", claiming.renew, name="checkpoint-renew"),
+    path("review/<uuid:checkpoint_id>/release/", claiming.release, name="checkpoint-release"),
+    path("review/<uuid:checkpoint_id>/hand-over/", claiming.hand_over, name="checkpoint-hand-over"),
+    path("review/<uuid:checkpoint_id>/note/", write_note, name="checkpoint-note"),
 ]

@@ -1,0 +1,130 @@
+"""Deciding a checkpoint, and taking the decision back while nobody has got it.
+
+A decision is a plain form: in a dialog of the checkpoint's page, or with scripts off on a page of its own.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from guardops.guard.decisions import DecisionAction
+from runs.checkpoints.decide import decide, undo
+from runs.checkpoints.errors import CheckpointChanged, InvalidDecision
+from runs.models import Checkpoint, Decision
+from runs.reports.pages import PageRequest
+
+from .after import after_deciding, back_to
+from .brief import Brief, tell
+from .finding import address_of, find_to_act
+from .forms import NoteForm, UndoForm
+from .offers import Offer, offer_of
+from .people import for_people
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@for_people
+def decide_checkpoint(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
+    checkpoint, now = find_to_act(request, checkpoint_id), timezone.now()
+    brief = tell(checkpoint, request.user, now)
+    sent = request.POST if request.method == "POST" else None
+    action = _action(request)
+    if action is None or (sent is None and not brief.waits):
+        return redirect(address_of(checkpoint))
+    offer = offer_of(brief, action, sent)
+    if sent is None or not offer.form.is_valid():
+        return _ask(request, brief, offer)
+    version = offer.form.cleaned_data["version"]
+    try:
+        decide(checkpoint, offer.form.choice(), actor=request.user, now=now, version=version)
+    except InvalidDecision as error:
+        offer.form.refuse(error)
+        return _ask(request, brief, offer)
+    except CheckpointChanged as told:
+        if not _is_own(told, request, version):
+            return _lost(request, offer, told)
+    return redirect(after_deciding(request, request.user, checkpoint, now))
+
+
+def _is_own(told: CheckpointChanged, request: PageRequest, version: int) -> bool:
+    """Say whether this very form was sent before: a second tap is no race."""
+    made = told.current.decided
+    return made is not None and made.by_id == request.user.pk and made.version == version
+
+
+def _action(request: PageRequest) -> DecisionAction | None:
+    try:
+        return DecisionAction(request.POST.get("action") or request.GET.get("action", ""))
+    except ValueError:
+        return None
+
+
+def _ask(request: PageRequest, brief: Brief, offer: Offer) -> HttpResponse:
+    return render(request, "runs/checkpoints/decide.html", _context(request, brief, offer))
+
+
+def _lost(request: PageRequest, offer: Offer, told: CheckpointChanged) -> HttpResponse:
+    """Say who was faster and when, and keep what was written: to decide anew, or as a note."""
+    brief = tell(told.current, request.user, timezone.now())
+    context = _context(request, brief, offer) | {"change": told.change}
+    if brief.waits:
+        offer.form.data = offer.form.data.copy()
+        offer.form.data["version"] = str(told.current.version)
+    else:
+        context["note_form"] = NoteForm(initial={"text": _written(offer)})
+    return render(request, "runs/checkpoints/decide.html", context, status=409)
+
+
+def _written(offer: Offer) -> str:
+    """Return all that somebody has typed themselves."""
+    said = offer.form.cleaned_data
+    texts = [said.get(name, "") for name in ("note", "answer", "input", "evidence", "reason")]
+    return "\n\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def _context(request: PageRequest, brief: Brief, offer: Offer) -> dict[str, object]:
+    return {
+        "brief": brief,
+        "checkpoint": brief.checkpoint,
+        "tenant": brief.checkpoint.tenant,
+        "packet": brief.packet,
+        "offer": offer,
+        "next": back_to(request),
+        "as_of": brief.now,
+    }
+
+
+@never_cache
+@require_POST
+@for_people
+def undo_decision(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
+    checkpoint = find_to_act(request, checkpoint_id)
+    decision = _decision_of(checkpoint, UndoForm(request.POST))
+    try:
+        undo(decision, actor=request.user, now=timezone.now())
+    except InvalidDecision:
+        messages.warning(request, "Too late: the decision is on its way and cannot be taken back.")
+    except CheckpointChanged as told:
+        messages.warning(request, f"Nothing to take back: {told.change.by} {told.change.did}.")
+    else:
+        messages.success(request, "Taken back. Nothing was sent, and what you wrote is kept in the form.")
+    return redirect(address_of(checkpoint))
+
+
+def _decision_of(checkpoint: Checkpoint, form: UndoForm) -> Decision:
+    """Return the decision that the form names, or without a name the one that stands; raises Http404."""
+    if "decision" not in form.data:
+        found: Decision | None = checkpoint.decided
+    else:
+        named = Decision.objects.filter(checkpoint=checkpoint.pk)
+        found = named.filter(pk=form.decision_id).first() if form.is_valid() else None
+    if found is None:
+        raise Http404("No such decision.")
+    return found
