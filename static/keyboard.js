@@ -1,12 +1,13 @@
 // The keyboard. An element says itself which key it has and what for (data-key, data-key-label), so that the help
-// lists what its page can do; the rows of a list are those of a <tbody data-rows>.
+// lists what its page can do; the rows of a list are those of a <tbody data-rows>, and what has a data-row-key in
+// them has it while its row is the selected one.
 (() => {
   "use strict";
   const help = document.getElementById("keyboard");
   if (!help) return;
   const MOVES = { j: 1, k: -1 };
   const PATIENCE = 1500; // milliseconds between the two keys of "g o"
-  const FIELDS = "input, textarea, select, [contenteditable]";
+  const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
   const isSeen = (element) => element.checkVisibility();
 
   // Rows: the selection is where the focus goes, and stays marked when the focus leaves. Rows are swapped for new
@@ -39,6 +40,7 @@
     const row = chosen(rows());
     if (row) linkOf(row)?.click();
   };
+  const inRow = () => [...(chosen(rows())?.querySelectorAll("[data-row-key]") ?? [])].filter(isSeen);
   document.addEventListener("htmx:afterSwap", mark);
 
   // Keys that elements declare.
@@ -65,6 +67,9 @@
       const { key, keyLabel } = element.dataset;
       if (!entries.has(key)) entries.set(key, keyLabel || element.textContent.trim());
     }
+    for (const { dataset } of document.querySelectorAll("[data-rows] [data-row-key]")) {
+      entries.set(dataset.rowKey, dataset.keyLabel);
+    }
     entries.set("?", "This help").set("Esc", "Close what is open");
     help.querySelector("[data-keys]").replaceChildren(...[...entries].map(([key, label]) => entry(key, label)));
     help.showModal();
@@ -85,7 +90,10 @@
     const { key } = event;
     const both = event.timeStamp - begun.at < PATIENCE ? `${begun.key} ${key}` : key;
     begun = { key: "", at: 0 };
-    const element = keyed().find(({ dataset }) => dataset.key === both) ?? keyed().find(({ dataset }) => dataset.key === key);
+    const element =
+      keyed().find(({ dataset }) => dataset.key === both) ??
+      keyed().find(({ dataset }) => dataset.key === key) ??
+      inRow().find(({ dataset }) => dataset.rowKey === key);
     if (element) press(element);
     else if (key === "?") show();
     else if (MOVES[key]) move(MOVES[key]);

@@ -24,7 +24,6 @@ others by ``-opened``), ``size`` (1 to 200), ``after`` (a place in the list, fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -167,7 +166,7 @@ class QueueForm(forms.Form):
     def narrow(self, found: CheckpointQuerySet, user: User, now: datetime) -> CheckpointQuerySet:
         """Return those of the checkpoints that match, in no order."""
         asked = self.cleaned_data
-        found = _in_state(found, asked["state"], now)
+        found = in_state(found, asked["state"], now)
         if asked["job"]:
             found = found.of_job(asked["job"])
         if asked["reason"]:
@@ -198,7 +197,8 @@ class QueueForm(forms.Form):
         return self.in_order(found)
 
 
-def _in_state(found: CheckpointQuerySet, state: str, now: datetime) -> CheckpointQuerySet:
+def in_state(found: CheckpointQuerySet, state: str, now: datetime) -> CheckpointQuerySet:
+    """Return those in a state as the form names it."""
     match state:
         case "":
             return found.waiting()
@@ -220,8 +220,3 @@ def _beginning(text: str) -> Q:
     found = Q(root_task_id__startswith=text) | Q(agent__startswith=text) | Q(external_id__startswith=text)
     ids = ids_beginning(text)
     return found if ids is None else found | Q(checkpoint_id__range=ids) | Q(run_id__range=ids)
-
-
-def queue_states() -> Sequence[tuple[str, str]]:
-    """Return the choices of the queue's bar."""
-    return [("", "Waiting"), *STATES]

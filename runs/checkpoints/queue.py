@@ -6,17 +6,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.db.models import Count, F, Prefetch, Q
+from django.urls import reverse
 
 from guardops.tenants.access import Visible, tenants_with_role
 from guardops.tenants.choices import Role
 from runs.models import Checkpoint, Decision
 from runs.reports.asked import tenant_ids_of
 
-from .filters import Place, QueueForm
-from .words import Said, Sla, is_claimed, is_waiting, last_words, sla_of, state_of, timeout_words, title_of
+from .filters import Place, QueueForm, in_state
+from .words import (
+    ACTIONS,
+    Said,
+    Sla,
+    is_claimed,
+    is_waiting,
+    last_words,
+    sla_of,
+    state_of,
+    timeout_words,
+    title_of,
+)
 
 if TYPE_CHECKING:
     from guardops.tenants.models import Tenant, User
@@ -104,8 +117,36 @@ class Row:
         return self.is_reviewer and made.deliver_at > self.now
 
     @property
+    def decided(self) -> str:
+        """What was decided, in words."""
+        made = self.decision
+        if made is None:
+            return ""
+        said = ACTIONS[made.action].done
+        return f"{said}, as nobody decided" if made.by_system else said
+
+    @property
+    def decider(self) -> str:
+        return _name(self.decision.by) if self.decision else ""
+
+    @property
     def last(self) -> str:
+        """The last thing that happened to it, in words."""
         return last_words(self.checkpoint, _name(self.checkpoint.last_by))
+
+    @property
+    def act(self) -> str:
+        """What the reader may do to the row where it stands: claim, release, undo or nothing."""
+        if self.can_undo:
+            return "undo"
+        if not self.can_decide or (self.claimed and not self.is_mine):
+            return ""
+        return "release" if self.is_mine else "claim"
+
+    @property
+    def href(self) -> str:
+        query = urlencode({"tenant": self.tenant.slug})
+        return f"{reverse('runs:checkpoint', args=[self.checkpoint.checkpoint_id])}?{query}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +184,13 @@ class Queue:
     @property
     def can_decide(self) -> bool:
         return any(row.can_decide for row in self.rows)
+
+
+class Names(NamedTuple):
+    """What the bar offers to choose from."""
+
+    job_types: Sequence[str]
+    reasons: Sequence[str]
 
 
 class Waiting(NamedTuple):
@@ -194,8 +242,20 @@ def in_rows(found: CheckpointQuerySet) -> CheckpointQuerySet:
 
 def rows_of(found: Iterable[Checkpoint], user: User, now: datetime) -> list[Row]:
     """Return checkpoints as ``user`` sees them, who may act where they are a reviewer."""
-    acts_in = set(tenants_with_role(user, Role.REVIEWER).values_list("pk", flat=True))
+    acts_in = set(reviewed_tenants(user))
     return [Row(one, user, one.tenant_id in acts_in, now) for one in found]
+
+
+def reviewed_tenants(user: User) -> list[int]:
+    """Return the ids of the tenants where ``user`` decides."""
+    return list(tenants_with_role(user, Role.REVIEWER).values_list("pk", flat=True))
+
+
+def names_of(form: QueueForm, tenants: Sequence[int], now: datetime) -> Names:
+    """Return the job types and reasons among the checkpoints in the asked state."""
+    found = in_state(Checkpoint.objects.for_tenants(tenants), form.cleaned_data.get("state", ""), now)
+    pairs = list(found.order_by().values_list("job_type", "reason").distinct()[:MOST_NAMED])
+    return Names([job_type for job_type, _ in pairs], [reason for _, reason in pairs])
 
 
 def count_new(form: QueueForm, tenants: Sequence[int], user: User, known: Known, now: datetime) -> int:
@@ -216,8 +276,7 @@ def next_waiting(user: User, now: datetime, *, after: Checkpoint | None = None) 
 
     What others have claimed is left out; None where nothing waits.
     """
-    tenants = list(tenants_with_role(user, Role.REVIEWER).values_list("pk", flat=True))
-    waiting = Checkpoint.objects.filter(tenant_id__in=tenants, expires_at__gt=now).waiting()
+    waiting = Checkpoint.objects.filter(tenant_id__in=reviewed_tenants(user), expires_at__gt=now).waiting()
     mine = waiting.filter(Q(state="open") | Q(lease_until__lte=now) | Q(claimed_by=user))
     mine = mine.defer("detail").select_related("tenant").order_by("due_at", "id")
     found: Checkpoint | None = None
