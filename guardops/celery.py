@@ -73,6 +73,11 @@ app.conf.update(
             "schedule": 5.0,
             "options": {"expires": 5},
         },
+        "evaluate-rules": {  # each minute is judged once: asked often, since after an outage it is late
+            "task": "runs.tasks.evaluate_rules",
+            "schedule": 20.0,
+            "options": {"expires": 20},
+        },
         "ensure-partitions": {
             "task": "runs.tasks.ensure_partitions",
             "schedule": crontab(minute="7"),

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from guardops.celery import app
 
+from .alerts.evaluate import evaluate_rules as evaluate
 from .checkpoints.timeouts import sweep_checkpoints as sweep_due
 from .notify.outbox import sweep as sweep_outbox
 from .notify.relay import relay_alone
@@ -47,3 +48,9 @@ def sweep_notifications() -> None:
 def sweep_checkpoints() -> None:
     """Expire what nobody decided in time, end claims that ran out, and mark what is late."""
     sweep_due(timezone.now())
+
+
+@app.task  # type: ignore[untyped-decorator]
+def evaluate_rules() -> None:
+    """Judge the alert rules and end silences; what fails is judged again a few seconds later."""
+    evaluate(timezone.now())

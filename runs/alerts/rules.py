@@ -1,8 +1,8 @@
 """The rules: what each watches, its limits as they are without anybody's doing, and as somebody set them.
 
-A rule is judged either for a window (a quarter-hour that has closed and is counted; what was missed is judged
-in order) or each minute as things stand. It is over after some windows in a row in which it found nothing, so
-that what hovers at a limit makes one incident.
+A rule that reads counts is judged for each quarter-hour that has closed and is counted, those that were
+missed as well and in order; any other for each minute, or quarter-hour, as things stand. It is over after
+some windows in a row in which it found nothing, so that what hovers at a limit makes one incident.
 """
 
 from __future__ import annotations
@@ -48,13 +48,12 @@ class Spec:
     installation: bool = False
     """It concerns no tenant: operators see and set it."""
     step: timedelta = MINUTE
+    """How long a window is."""
+    counted: bool = False
+    """It reads counts of closed quarter-hours, so it waits for fold and judges what was missed."""
     clear: int = 3
     """Windows in a row without it until it is over."""
     over: str = "back to usual"
-
-    @property
-    def is_windowed(self) -> bool:
-        return self.step > MINUTE
 
 
 def _ratio(default: float, help_: str) -> Parameter:
@@ -84,7 +83,7 @@ _SPECS = (
     ),
     Spec(
         RuleKind.STEPS,
-        "The steps that 99 of 100 completed tasks of the last day stay under, against the seven days before.",
+        "The most steps that 99 of 100 completed tasks took in the last day, against the seven days before.",
         Severity.WARNING,
         (
             _ratio(1.3, "Of the 99th percentile of the days before."),
@@ -92,6 +91,7 @@ _SPECS = (
             Parameter("tasks", "With at least", 300, 300, 1_000_000, "completed tasks in both"),
         ),
         step=QUARTER,
+        counted=True,
         clear=4,
     ),
     Spec(
@@ -105,6 +105,7 @@ _SPECS = (
             Parameter("tasks", "With at least", 30, 1, 1_000_000, "completed tasks before"),
         ),
         step=QUARTER,
+        counted=True,
         clear=4,
     ),
     Spec(
@@ -118,6 +119,7 @@ _SPECS = (
             Parameter("runs", "With at least", 100, 20, 1_000_000, "runs"),
         ),
         step=QUARTER,
+        counted=True,
         clear=4,
     ),
     Spec(
@@ -143,7 +145,7 @@ _SPECS = (
         RuleKind.UNCONSUMED,
         "Decisions that no agent has taken up.",
         Severity.WARNING,
-        (Parameter("minutes", "After", 15, 1, 10_080, "minutes"),),
+        (Parameter("minutes", "After", 10, 1, 10_080, "minutes"),),
         per_job=False,
         clear=2,
         over="all have been taken up, or have expired",

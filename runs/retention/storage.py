@@ -85,7 +85,7 @@ def read_storage(organisations: Sequence[Organisation], *, now: datetime) -> Sto
         state = State.read(cursor)
         cursor.execute("SELECT coalesce(sum(runs), 0)::bigint FROM ingest_span")
         (uncounted,) = cursor.fetchone()
-        disk = _disk(cursor)
+        disk = read_disk(cursor)
     today = now.astimezone(UTC).date()
     return Storage(
         size=size,
@@ -156,7 +156,7 @@ def _size(cursor: Any, tables: Sequence[str]) -> int:
     return int(cursor.fetchone()[0])
 
 
-def _disk(cursor: Any) -> Disk | None:
+def read_disk(cursor: Any) -> Disk | None:
     """Return the disk of the database's data, where that is on this machine and it is known where."""
     folder = settings.DATABASE_FOLDER or _data_directory(cursor)
     if not folder:
