@@ -1,13 +1,17 @@
-"""Lists as CSV files: streamed, safe to open in a spreadsheet, honest about where they end.
+"""Lists as files, CSV or JSON: streamed, safe to open in a spreadsheet, honest about where they end.
 
-RFC 4180 in UTF-8, one record a line: what breaks a line, or shows as nothing, is written ⟦U+000A⟧. Text that
-a spreadsheet would run as a formula begins with an apostrophe; numbers stay numbers. Times are in UTC.
+CSV is RFC 4180 in UTF-8, one record a line: what breaks a line, or shows as nothing, is written ⟦U+000A⟧.
+Text that a spreadsheet would run as a formula begins with an apostrophe; numbers stay numbers. Times are in
+UTC.
+JSON is one document, a row a line: ``{"rows": [{…}, …], "complete": true}``. Texts are as they are, money is
+a string of digits; a file that was cut or broke off says ``"complete": false`` and why.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 import unicodedata
@@ -52,6 +56,15 @@ def csv_cell(value: Cell) -> str:
     return csv_text(str(value))
 
 
+def json_value(value: Cell) -> str | int | float | None:
+    """Return what stands in a JSON file for ``value``."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return csv_cell(value) if isinstance(value, Decimal | datetime) else str(value)
+
+
 def csv_text(text: str) -> str:
     """Return text that others wrote with nothing unseen in it, and so that no spreadsheet runs it."""
     if _HARMLESS.fullmatch(text):
@@ -79,55 +92,119 @@ def csv_name(what: str, start: datetime, end: datetime) -> str:
     return f"guardops-{what}-{first}-{last}.csv"
 
 
-def csv_response(
-    name: str, header: Sequence[str], rows: Iterable[Sequence[Cell]], *, limit: int = MAX_ROWS
+def file_name(what: str, now: datetime) -> str:
+    """Return the name of a file, without its ending, that lists what there is ``now``."""
+    return f"guardops-{what}-{now.astimezone(UTC):%Y%m%dT%H%MZ}"
+
+
+def file_response(
+    form: str, name: str, header: Sequence[str], rows: Iterable[Sequence[Cell]], *, limit: int = MAX_ROWS
 ) -> HttpResponseBase:
     """Answer with a file that is sent while ``rows`` are read, at most ``limit`` of them.
 
-    A file that was cut at the limit says so in its last line. Where ``rows`` fail on the way, the last line
-    says it, and the transfer breaks off, so that no browser calls it complete. Let ``rows`` read in short
-    statements (a page's statement may take 5 s) and views allow GET alone: HEAD would read everything.
-    While a quarter of this process's threads are exporting, the answer is 503.
+    ``form`` is ``csv`` or ``json``, ``name`` the file's without its ending. A file that was cut at the limit
+    says so at its end. Where ``rows`` fail on the way, the end says it, and the transfer breaks off, so that
+    no browser calls it complete. Let ``rows`` read in short statements (a page's statement may take 5 s) and
+    views allow GET alone: HEAD would read everything. While a quarter of this process's threads are
+    exporting, the answer is 503.
     """
     if len(_under_way) >= max(1, settings.WEB_THREADS // 4):
         page = loader.get_template("export_busy.html").render()
         return HttpResponse(page, status=503, headers={"Retry-After": RETRY_AFTER_S, **_NOT_KEPT})
-    return CsvResponse(name, header, rows, limit)
+    return FileResponse(_FORMS[form](header), f"{name}.{form}", rows, limit)
+
+
+def csv_response(
+    name: str, header: Sequence[str], rows: Iterable[Sequence[Cell]], *, limit: int = MAX_ROWS
+) -> HttpResponseBase:
+    """Answer with a CSV file, as `file_response` does; ``name`` ends in ``.csv``."""
+    return file_response("csv", name.removesuffix(".csv"), header, rows, limit=limit)
 
 
 _NOT_KEPT = {"Cache-Control": "private, no-store"}
+_CUT = "Cut after {:,} rows: there are more. Choose a shorter range."
+_BROKEN = "Not complete: the rows after this one could not be read. Export again."
 
 
-class CsvResponse(StreamingHttpResponse):
-    """A file under way; use `csv_response`."""
+class _Csv:
+    content_type = "text/csv; charset=utf-8"
 
-    def __init__(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Cell]], limit: int) -> None:
+    def __init__(self, header: Sequence[str]) -> None:
+        self._part = io.StringIO()
+        self._writer = csv.writer(self._part, lineterminator="\r\n")
+        self._writer.writerow([csv_cell(name) for name in header])
+
+    def add(self, row: Sequence[Cell]) -> None:
+        self._writer.writerow([csv_cell(value) for value in row])
+
+    def end(self, why: str) -> None:
+        if why:
+            self._writer.writerow([f"# {why}"])
+
+    def take(self, *, least: int = 0) -> bytes:
+        """Return what was written since the last time; nothing below ``least`` characters."""
+        if self._part.tell() < least:
+            return b""
+        text = self._part.getvalue()
+        self._part.seek(0)
+        self._part.truncate()
+        return text.encode()
+
+
+class _Json:
+    content_type = "application/json"
+
+    def __init__(self, header: Sequence[str]) -> None:
+        self._names = list(header)
+        self._parts = ['{"rows": [']
+        self._size, self._empty = 0, True
+
+    def add(self, row: Sequence[Cell]) -> None:
+        values = dict(zip(self._names, map(json_value, row), strict=True))
+        # ASCII alone: what shows as nothing is written \u202e, and no text breaks a line.
+        text = ("\n" if self._empty else ",\n") + json.dumps(values)
+        self._parts.append(text)
+        self._size, self._empty = self._size + len(text), False
+
+    def end(self, why: str) -> None:
+        end = {"complete": not why} | ({"why": why} if why else {})
+        self._parts.append(f"\n], {json.dumps(end)[1:]}\n")
+
+    def take(self, *, least: int = 0) -> bytes:
+        if self._size < least:
+            return b""
+        text, self._parts, self._size = "".join(self._parts), [], 0
+        return text.encode()
+
+
+_FORMS: dict[str, type[_Csv | _Json]] = {"csv": _Csv, "json": _Json}
+
+
+class FileResponse(StreamingHttpResponse):
+    """A file under way; use `file_response`."""
+
+    def __init__(self, file: _Csv | _Json, name: str, rows: Iterable[Sequence[Cell]], limit: int) -> None:
         self._failure: Exception | None = None
         super().__init__(
-            self._parts(header, rows, limit),
-            content_type="text/csv; charset=utf-8",
+            self._sent(file, rows, limit),
+            content_type=file.content_type,
             headers={"Content-Disposition": content_disposition_header(True, name), **_NOT_KEPT},
         )
 
-    def _parts(self, header: Sequence[str], rows: Iterable[Sequence[Cell]], limit: int) -> Iterator[bytes]:
+    def _sent(self, file: _Csv | _Json, rows: Iterable[Sequence[Cell]], limit: int) -> Iterator[bytes]:
         this = object()
         _under_way.add(this)
-        part = io.StringIO()
-        writer = csv.writer(part, lineterminator="\r\n")
-        writer.writerow([csv_cell(name) for name in header])
+        why = ""
         try:
             for number, row in enumerate(self._readable(rows)):
                 if number == limit:
-                    writer.writerow([f"# Cut after {limit:,} rows: there are more. Choose a shorter range."])
+                    why = _CUT.format(limit)
                     break
-                writer.writerow([csv_cell(value) for value in row])
-                if part.tell() >= _PART:
-                    yield part.getvalue().encode()
-                    part.seek(0)
-                    part.truncate()
-            if self._failure:
-                writer.writerow(["# Not complete: the rows after this one could not be read. Export again."])
-            yield part.getvalue().encode()
+                file.add(row)
+                if part := file.take(least=_PART):
+                    yield part
+            file.end(_BROKEN if self._failure else why)
+            yield file.take()
         finally:
             _under_way.discard(this)
 

@@ -7,6 +7,8 @@ from .checkpoints.pages.detail import checkpoint
 from .checkpoints.pages.export import review_export
 from .checkpoints.pages.notes import write_note
 from .checkpoints.pages.queue import new_count, review_queue
+from .notify.pages import channels as channel_pages
+from .notify.pages.export import channels_export, deliveries_export
 from .pages.advisor import advisor
 from .pages.case import run_case
 from .pages.connect import connect, connect_status
@@ -51,6 +53,21 @@ urlpatterns = [
     path("sources/export.csv", sources_export, name="sources-export"),
     path("sources/block/", source_block, name="source-block"),
     path("sources/<slug:kind>/<source_name:name>/", source, name="source"),
+    path("alerts/channels/", channel_pages.channels, name="channels"),
+    path("alerts/channels/export.csv", channels_export, name="channels-export"),
+    path("alerts/channels/export.json", channels_export, {"form": "json"}, name="channels-export-json"),
+    path("alerts/channels/new/", channel_pages.channel_new, name="channel-new"),
+    path("alerts/channels/<int:channel_id>/", channel_pages.channel, name="channel"),
+    path("alerts/channels/<int:channel_id>/test/", channel_pages.channel_test, name="channel-test"),
+    path("alerts/channels/<int:channel_id>/secret/", channel_pages.channel_rotate, name="channel-rotate"),
+    path("alerts/channels/<int:channel_id>/remove/", channel_pages.channel_delete, name="channel-delete"),
+    path("alerts/channels/<int:channel_id>/deliveries.csv", deliveries_export, name="deliveries-export"),
+    path(
+        "alerts/channels/<int:channel_id>/deliveries.json",
+        deliveries_export,
+        {"form": "json"},
+        name="deliveries-export-json",
+    ),
     path("settings/storage/", storage, name="storage"),
     path("runs/<uuid:run_id>/", run_detail, name="detail"),
     path("runs/<uuid:run_id>/review/", review, name="review"),
