@@ -34,6 +34,7 @@ parameter            value                                                      
 ``review``           false_stop right_stop; none: a stop, or shadow mode's       false stops
                      would-be stop, that nobody has reviewed
 ``root``             root task id, exact                                        runs of a task
+``source``           ``domain:name`` or ``tool:name``: used it              a source's runs
 ``delegated=1``      another run started it                                     a task's descendants
 ``q``                run id, root task or agent: exact or the beginning         (search box)
 ===================  =========================================================  ==========================
@@ -56,6 +57,8 @@ from django.db.models import Exists, OuterRef
 from django.utils.functional import cached_property
 
 from guardops.shown import from_visible
+
+from policies.choices import SourceKind
 
 from .choices import Family, Outcome, StopVerdict
 from .keyset import COLUMNS, MAX_PAGE_SIZE, PAGE_SIZE, BadCursor, Cursor, Sort
@@ -115,6 +118,35 @@ class ReviewFilter(filters.Filter):
         if value == "none":
             return runs.reviewable().filter(~Exists(reviews))
         return runs.filter(Exists(reviews.filter(verdict=value)))
+
+
+class SourceField(forms.CharField):
+    """A source, ``domain:`` or ``tool:`` and its name, read into a pair of both."""
+
+    default_error_messages = {"invalid": "Write domain: or tool: and the name of the source."}
+
+    def to_python(self, value: Any) -> Any:
+        text = from_visible(super().to_python(value) or "")
+        if not text:
+            return None
+        kind, _, name = text.partition(":")
+        if kind not in SourceKind.values or not name:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
+        return kind, name
+
+
+class SourceFilter(filters.Filter):
+    """Narrows to runs that used a source."""
+
+    field_class = SourceField
+
+    def filter(self, runs: RunQuerySet, value: Any) -> RunQuerySet:
+        if not is_given(value):
+            return runs
+        asked = self.parent.form.cleaned_data
+        # Of stopped runs there is an index; of others each is looked into.
+        indexed = any(is_given(asked.get(name)) for name in ("stopped", "family", "reason"))
+        return runs.stopped_with(*value) if indexed else runs.using(*value)
 
 
 class Shown(filters.Filter):
@@ -241,6 +273,7 @@ class RunFilter(filters.FilterSet):
     cost = VerbFilter("of_cost_part", forms.ChoiceField, label="Cost that was", choices=_COST_PARTS)
     review = ReviewFilter(label="Stop reviewed as", choices=_REVIEWS)
     root = VerbFilter("of_task", NameField, label="Task", max_length=128)
+    source = SourceFilter(label="Source", max_length=512, strip=False)
     delegated = FlagFilter("delegated", label="Started by another run")
     q = VerbFilter("matching", NameField, label="Run, task or agent", max_length=128, strip=True)
     sort = Shown(forms.ChoiceField, label="Order", choices=_ORDERS)

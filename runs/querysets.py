@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
+from django.apps import apps
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.expressions import RawSQL
 
 from guardops.guard.events import Answer, Outcome
 from guardops.guard.reasons import Family, canonical
@@ -36,6 +38,11 @@ COST_PARTS: dict[str, tuple[Outcome, ...]] = {
 
 NEAR_LIMIT_PERCENT = 80
 SILENT_AFTER = timedelta(minutes=5)
+
+
+_USED = """\
+EXISTS (SELECT FROM json_to_recordset("run"."detail" -> 'sources') AS used(kind text, name text)
+    WHERE used.kind = %s AND used.name = %s)"""
 
 
 class TenantsQuerySet(models.QuerySet[Any]):
@@ -151,6 +158,18 @@ class RunQuerySet(TaskRunsQuerySet):
     def near_cap(self) -> RunQuerySet:
         """Runs that took 90 % of the cap on their steps or more."""
         return self.filter(steps__gte=F("step_cap") - F("step_cap") / 10)
+
+    def stopped_with(self, kind: str, name: str) -> RunQuerySet:
+        """Runs that a guard stopped and that used a source."""
+        sources = apps.get_model("runs", "RunSource").objects
+        used = sources.filter(
+            tenant_id=OuterRef("tenant_id"), kind=kind, name=name, run_id=OuterRef("run_id")
+        )
+        return self.stopped().filter(Exists(used))
+
+    def using(self, kind: str, name: str) -> RunQuerySet:
+        """Runs that used a source: each is looked into, so hand it a short range or few tenants."""
+        return self.filter(RawSQL(_USED, [kind, name], models.BooleanField()))
 
     def matching(self, text: str) -> RunQuerySet:
         """Runs whose id, root task or agent is ``text`` or begins with it (ids from eight hex digits on)."""

@@ -197,6 +197,20 @@ def a_proposal(tenant: Tenant) -> list[Any]:
     return []
 
 
+def a_used_source(tenant: Tenant) -> list[Any]:
+    a_proposal(tenant)
+    return []
+
+
+def a_source(tenant: Tenant) -> list[Any]:
+    a_proposal(tenant)
+    return ["domain", "confidential-proposal.example"]
+
+
+def new_source_block(tenant: Tenant) -> dict[str, Any]:
+    return {"kind": "domain", "name": "new-source.example", "places": [f"tenant:{tenant.slug}"]}
+
+
 def a_stop_order(tenant: Tenant) -> list[Any]:
     name = f"confidential-{uuid4().hex[:8]}"
     issued = issue_stop(tenant, StopScope.JOB_TYPE, name, reason="x", actor=SYSTEM, now=NOW)
@@ -281,6 +295,12 @@ ROUTES: dict[str, Page] = {
         arguments=a_proposal, see=EVERYBODY - {"nobody"}, hidden_from=STRANGERS, shows=False
     ),
     "runs:sources-proposed": Page(arguments=a_proposal, see=EVERYBODY - {"nobody"}, hidden_from=STRANGERS),
+    "runs:sources": Page(arguments=a_used_source, see=EVERYBODY),
+    "runs:sources-export": Page(arguments=a_used_source, see=EVERYBODY),
+    "runs:source": Thing(arguments=a_source, see=VIEWERS, hidden_from=STRANGERS),
+    "runs:source-block": Page(
+        see=ADMINS_SOMEWHERE | OPERATORS, act=ADMINS_SOMEWHERE, form=new_source_block, shows=False
+    ),
     "policies:list": Page(arguments=a_policy, see=EVERYBODY),
     "policies:versions": Page(arguments=a_policy, see=VIEWERS, hidden_from=STRANGERS),
     "policies:edit": Page(see=ADMINS, act=ADMINS, form=new_policy, hidden_from=STRANGERS),

@@ -8,7 +8,7 @@ and the day on which it was first seen: no names, no counts of others, no times.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from runs.reports.metrics import AsOf
 
 NEW_FOR = timedelta(days=7)
+LEAST_SAID = 5
+"""Stopped runs under which a source that crosses nothing has no lift: it would say nothing."""
 
 
 class State(TextChoices):
@@ -76,6 +78,10 @@ class Row:
     def completed_share(self) -> float | None:
         return self.mine.completed / self.every.completed if self.every.completed else None
 
+    def without_counts(self) -> Row:
+        """Return the row as it is over days in which nobody used the source."""
+        return replace(self, mine=Counted(), by_tenant={}, lift=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Radar:
@@ -91,15 +97,13 @@ class Radar:
         return sum(row.crossing is not None for row in self.rows)
 
 
-def read_radar(
-    seen: Visible, tenants: Sequence[Tenant], days: Days, now: datetime, *, also: Iterable[Source] = ()
-) -> Radar:
+def read_radar(seen: Visible, tenants: Sequence[Tenant], days: Days, now: datetime) -> Radar:
     """Return the sources of these tenants, which are among those ``seen``, and all that cross tenants."""
     owners = read_owners()
     ids = [tenant.pk for tenant in tenants]
     whole = seen.all_tenants and len(ids) == len(seen.tenants)
     everywhere = Ask([ALL_TENANTS], LEAST_TENANTS, owners if is_shared(owners) else None)
-    counts = read_counts([everywhere, Ask([ALL_TENANTS] if whole else ids)], days, now, also=also)
+    counts = read_counts([everywhere, Ask([ALL_TENANTS] if whole else ids)], days, now)
     with connection.cursor() as cursor:
         first = read_first_seen(cursor, counts.sources)
     blocks = _blocks(tenants, counts.sources, now)
@@ -107,12 +111,31 @@ def read_radar(
         _row(source, counts, tenants, owners, first.get(source, days.last), blocks.get(source, set()))
         for source in counts.sources
     ]
-    shown = [row for row in rows if row.crossing is not None or row.mine.stopped or row.source in set(also)]
+    shown = [row for row in rows if row.crossing is not None or row.mine.stopped]
     return Radar(days, counts.as_of, sorted(shown, key=_rank), counts.found)
 
 
+def read_row(tenants: Sequence[Tenant], source: Source, days: Days, now: datetime) -> Row | None:
+    """Return one source as these tenants know it; None where none used it and it does not cross tenants."""
+    counts = read_counts([], days, now, also=[source])
+    if source not in counts.sources:
+        return None
+    with connection.cursor() as cursor:
+        first = read_first_seen(cursor, [source])
+    blocks = _blocks(tenants, [source], now)
+    row = _row(
+        source, counts, tenants, read_owners(), first.get(source, days.last), blocks.get(source, set())
+    )
+    return row if row.by_tenant or row.crossing else None
+
+
 def _rank(row: Row) -> tuple[object, ...]:
-    return (-(row.lift.ratio if row.lift else 0.0), -row.mine.stopped, row.kind, row.name)
+    """Put what crosses tenants first, by lift; then the others, by the least that their lift may be.
+
+    Most of those were used in a handful of runs, which says little.
+    """
+    lift = (row.lift.ratio if row.crossing else row.lift.low) if row.lift else 0.0
+    return (row.crossing is None, -lift, -row.mine.stopped, row.kind, row.name)
 
 
 def _row(
@@ -148,6 +171,8 @@ def _row(
 def _own_lift(
     mine: ByTenant, counts: Counts, tenants: Sequence[Tenant], owners: Mapping[int, int]
 ) -> Lift | None:
+    if sum(counted.stopped for counted in mine.values()) < LEAST_SAID:
+        return None
     every = {tenant.pk: counts.every[tenant.pk] for tenant in tenants if tenant.pk in counts.every}
     return lift_of(tallies_of(mine, every, owners))
 
