@@ -31,8 +31,6 @@
     if (!all.length) return;
     const from = all.indexOf(chosen(all));
     const at = from < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(from + by, 0), all.length - 1);
-    selected = { name: nameOf(all[at]), at };
-    mark();
     if (!linkOf(all[at])) all[at].tabIndex = -1;
     (linkOf(all[at]) ?? all[at]).focus();
   };
@@ -41,6 +39,13 @@
     if (row) linkOf(row)?.click();
   };
   const inRow = () => [...(chosen(rows())?.querySelectorAll("[data-row-key]") ?? [])].filter(isSeen);
+  document.addEventListener("focusin", ({ target }) => {
+    const all = rows();
+    const at = all.indexOf(target.closest("[data-rows] > tr"));
+    if (at < 0) return;
+    selected = { name: nameOf(all[at]), at };
+    mark();
+  });
   document.addEventListener("htmx:afterSwap", mark);
 
   // Keys that elements declare.

@@ -73,4 +73,10 @@
     prepare();
   });
   prepare();
+
+  // Back from a decision: the address names what comes next. Where the list does not show that, its first row does.
+  if (location.hash.startsWith("#row-")) {
+    const row = document.getElementById(location.hash.slice(1)) ?? document.querySelector("[data-rows] > tr");
+    row?.querySelector("[data-open]")?.focus();
+  }
 })();

@@ -98,7 +98,7 @@ class QueueForm(forms.Form):
     state = forms.ChoiceField(label="State", choices=STATES, required=False)
     job = NameField(label="Job type", max_length=128, required=False)
     reason = NameField(label="Reason", max_length=64, required=False)
-    over = FlagField(label="Over their SLA", required=False)
+    over = FlagField(label="Over SLA", required=False)
     mine = FlagField(label="Mine", required=False)
     uncertain = FlagField(label="With a write to reconcile", required=False)
     approves = FlagField(label="Asking for approval", required=False)

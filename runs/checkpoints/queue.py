@@ -67,7 +67,11 @@ class Row:
 
     @property
     def title(self) -> str:
-        return title_of(self.checkpoint.reason, getattr(self.checkpoint, "limits", None))
+        one = self.checkpoint
+        limits = (
+            one.limits if hasattr(one, "limits") else one.detail.get("limits")
+        )  # of `in_rows`, or read whole
+        return title_of(one.reason, limits)
 
     @property
     def state(self) -> Said:

@@ -26,6 +26,7 @@ from runs.reports.pages import PageRequest
 
 from .finding import find_checkpoints
 from .people import for_people
+from .queue import back_of
 from .tokens import read_token
 
 if TYPE_CHECKING:
@@ -47,14 +48,15 @@ def review_act(request: PageRequest) -> HttpResponse:
         _ACTS[act](checkpoint, request.user, now)
     except (CheckpointChanged, InvalidDecision) as error:
         problem = error.message
+    query = QueryDict(request.POST.get("query", ""))
     if wants_fragment(request):
-        context = {"row": _row(checkpoint, request.user, now), "problem": problem, "as_of": now}
+        row = _row(checkpoint, request.user, now)
+        context = {"row": row, "problem": problem, "as_of": now, "back": back_of(query)}
         columns = {name: name in request.POST for name in ("many", "bulk")}
         return render(request, "runs/checkpoints/_row.html", context | columns)
     if problem:
         messages.warning(request, problem)
-    query = QueryDict(request.POST.get("query", "")).urlencode()
-    return redirect(f"{reverse('runs:review-queue')}?{query}")
+    return redirect(f"{reverse('runs:review-queue')}?{query.urlencode()}")
 
 
 def _undo(checkpoint: Checkpoint, actor: User, now: datetime) -> Checkpoint:

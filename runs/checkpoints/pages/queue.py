@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from django import forms
@@ -38,10 +38,12 @@ from runs.checkpoints.queue import (
     read_queue,
     rows_of,
 )
-from runs.models import Checkpoint
+from runs.models import Checkpoint, Decision
 from runs.reports.asked import tenant_ids_of
 from runs.reports.pages import PageRequest
 from runs.reports.panels.filters import Pick, named, pick_of
+
+from .receipts import Receipt
 
 if TYPE_CHECKING:
     from guardops.tenants.models import User
@@ -62,7 +64,7 @@ def review_queue(request: PageRequest) -> HttpResponse:
     request.GET = params  # type: ignore[assignment]  # links in templates start from it
     now, seen = timezone.now(), visible(request.user)
     queue = read_queue(QueueForm(params), seen, request.user, params.get("tenant", ""), now)
-    context = page_context(queue, seen, params, now) | {"here": address}
+    context = page_context(queue, seen, params, now) | {"undo": undoable_by(request.user, now)}
     page = "runs/checkpoints/_queue.html" if fragment else "runs/checkpoints/queue.html"
     response = render(request, page, context)
     return push_url(response, address) if fragment else response
@@ -75,6 +77,7 @@ def page_context(queue: Queue, seen: Visible, params: QueryDict, now: datetime) 
         "queue": queue,
         "form": queue.form,
         "picks": picks_of(queue.form, seen, params, now),
+        "order": order_pick(queue.form, params),
         "toggles": [(queue.form[name], name in params) for name in ("over", "mine")],
         "chips": [
             (field.label, visible_text(params[name]), f"?{without(plain, name).urlencode()}")
@@ -89,6 +92,7 @@ def page_context(queue: Queue, seen: Visible, params: QueryDict, now: datetime) 
         "sorts": {key: header_of(queue.form, key, plain) for key in COLUMNS},
         "anyhow": f"?{_with(plain, state=ANY)}",
         "whole": plain.urlencode(),
+        "back": back_of(plain),
         "many": len(seen.tenants) > 1,
         "most": MAX_AT_ONCE,
         "most_rows": MAX_ROWS,
@@ -108,10 +112,27 @@ def picks_of(form: QueueForm, seen: Visible, params: QueryDict, now: datetime) -
     names = names_of(form, tenant_ids_of(chosen["tenant"], seen), now)
     picks.append(pick_of("job", "Job type", named(names.job_types, chosen["job"]), chosen["job"]))
     picks.append(pick_of("reason", "Reason", named(names.reasons, chosen["reason"]), chosen["reason"]))
-    default = "due" if form.waits else "-opened"
-    orders = [(key, label) for key, label in ORDERS if key != default]
-    picks.append(pick_of("sort", "Sort", orders, chosen["sort"], dict(ORDERS)[default]))
     return picks
+
+
+def order_pick(form: QueueForm, params: QueryDict) -> Pick:
+    """Return the select of orders; it stands with the list, since the headers change it too."""
+    default = "due" if form.waits else "-opened"
+    others = [(key, label) for key, label in ORDERS if key != default]
+    return pick_of("sort", "Sort", others, params.get("sort", ""), dict(ORDERS)[default])
+
+
+def back_of(plain: QueryDict) -> str:
+    """Return the list’s address as its rows’ links pass it on, to lead back; empty for the plain list."""
+    return quote(f"{reverse('runs:review-queue')}?{plain.urlencode()}", safe="") if plain else ""
+
+
+def undoable_by(user: User, now: datetime) -> Receipt | None:
+    """Return the last decision of ``user`` that nobody has got yet."""
+    made = Decision.objects.standing().filter(by=user, deliver_at__gt=now)
+    last = made.select_related("checkpoint__tenant").order_by("-at").first()
+    receipt = Receipt(last, last.checkpoint, now) if last else None
+    return receipt if receipt and receipt.can_undo else None
 
 
 class Header(NamedTuple):
