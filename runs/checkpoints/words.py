@@ -156,9 +156,7 @@ _DONE_BY_SYSTEM: dict[str, str] = {
 
 def title_of(reason: str, limits: Mapping[str, Any] | None = None) -> str:
     """Return what stopped the run as a sentence: ``Six steps in a row found nothing new``."""
-    plain, limit, counted = _TITLES.get(
-        canonical(reason), ("Stopped for a reason that this version does not know", "", "")
-    )
+    plain, limit, counted = _TITLES.get(canonical(reason), ("Stopped for an unknown reason", "", ""))
     number = (limits or {}).get(limit)
     if type(number) is not int or not 1 < number < _MOST:  # True is no number of steps
         return plain

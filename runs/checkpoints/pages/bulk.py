@@ -27,7 +27,7 @@ from runs.checkpoints.ceiling import Ceiling, ceiling_of
 from runs.checkpoints.decide import MAX_AT_ONCE, decide_many, undo
 from runs.checkpoints.errors import CheckpointChanged, InvalidDecision
 from runs.checkpoints.queue import Row, reviewed_tenants, rows_of
-from runs.checkpoints.words import ACTIONS, ActionWords
+from runs.checkpoints.words import ACTIONS
 from runs.models import Checkpoint, Decision
 from runs.reports.pages import PageRequest
 
@@ -38,8 +38,13 @@ from .tokens import Token, read_tokens
 if TYPE_CHECKING:
     from guardops.tenants.models import User
 
-OFFERED = (DecisionAction.RESUME, DecisionAction.FORCE_ANSWER, DecisionAction.STOP)
-"""What makes sense for several alike; an answer or an approval is one run's."""
+
+DOES: dict[DecisionAction, str] = {
+    DecisionAction.RESUME: "Each goes on as its next attempt, with what you change and what it has left.",
+    DecisionAction.FORCE_ANSWER: "Each gets one turn without tools, and its answer is marked incomplete.",
+    DecisionAction.STOP: "Each task ends unresolved, at once. That cannot be undone.",
+}
+"""What can be decided for several alike, and what it does; an answer or an approval is one run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +181,12 @@ def _results(told: Sequence[Told]) -> dict[str, Any]:
 
 
 def _context(request: PageRequest, action: DecisionAction, found: Sequence[Chosen]) -> dict[str, Any]:
-    words: ActionWords = ACTIONS[action]
     return {
         "action": action,
-        "words": words,
+        "words": ACTIONS[action],
+        "does": DOES[action],
         "ready": [one for one in found if not one.why_not],
         "left": [one for one in found if one.why_not],
-        "others": [(other, ACTIONS[other]) for other in OFFERED if other is not action],
         "most": MAX_AT_ONCE,
         "query": QueryDict(request.POST.get("query", "")).urlencode(),
         "many": True,
@@ -190,7 +194,7 @@ def _context(request: PageRequest, action: DecisionAction, found: Sequence[Chose
 
 
 def _action(text: str) -> DecisionAction:
-    return DecisionAction(text) if text in OFFERED else DecisionAction.STOP
+    return DecisionAction(text) if text in DOES else DecisionAction.STOP
 
 
 def _ids(texts: Sequence[str]) -> list[UUID]:

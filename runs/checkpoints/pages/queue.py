@@ -48,7 +48,7 @@ from .receipts import Receipt
 if TYPE_CHECKING:
     from guardops.tenants.models import User
 
-_IN_BAR = ("state", "tenant", "job", "reason", "sort", "q", "over", "mine")
+_IN_BAR = ("state", "tenant", "job", "reason", "sort", "q", "mine")
 _NO_CHIPS = {*_IN_BAR, "size", "after"}
 
 
@@ -78,7 +78,7 @@ def page_context(queue: Queue, seen: Visible, params: QueryDict, now: datetime) 
         "form": queue.form,
         "picks": picks_of(queue.form, seen, params, now),
         "order": order_pick(queue.form, params),
-        "toggles": [(queue.form[name], name in params) for name in ("over", "mine")],
+        "mine": "mine" in params,
         "chips": [
             (field.label, visible_text(params[name]), f"?{without(plain, name).urlencode()}")
             for name, field in queue.form.fields.items()
