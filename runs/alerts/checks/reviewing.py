@@ -148,10 +148,10 @@ def _reviewed(until: datetime) -> dict[tuple[int, str], _Reviewed]:
         StopReview.objects.filter(at__gt=until - RECENT - BEFORE, at__lte=until)
         .values_list("tenant_id", "detector")
         .annotate(
-            Count("id", filter=recent),
-            Count("id", filter=recent & false),
-            Count("id", filter=~recent),
-            Count("id", filter=~recent & false),
+            recent=Count("id", filter=recent),
+            recent_false=Count("id", filter=recent & false),
+            before=Count("id", filter=~recent),
+            before_false=Count("id", filter=~recent & false),
         )
         .order_by()
     )
