@@ -78,7 +78,6 @@ def source(request: PageRequest, kind: str, name: str) -> HttpResponse:
         "times": _times(asked, days, by_day),
         "tenants": _tenants(seen, row, days),
         "runs": _newest(seen, asked, days),
-        "slugs": {tenant.pk: tenant.slug for tenant in seen.tenants},
         "organisations": administered_organisations(request.user),
         "blocking": BlockSourceForm(
             initial={"kind": kind, "name": name, "places": chosen, "lasting": "7d"}, places=places

@@ -25,6 +25,7 @@ from .panels.filters import filters_of, window_name
 from .panels.first_steps import first_steps
 from .panels.halts import halts_panel
 from .panels.live import live_panel
+from .panels.sources import sources_panel
 from .panels.steps import steps_panel
 from .panels.tiles import tiles_panel
 from .windows import WindowError
@@ -55,7 +56,8 @@ def overview(request: PageRequest) -> HttpResponse:
     except (NotAsked, WindowError) as problem:
         return render(request, "400.html", {"problem": str(problem)}, status=400)
     found = read_overview(asked.scope, asked.window, now=now, steps_job=asked.steps_job)
-    fragment, version, shown = wants_fragment(request), _version(found), request.GET.get("seen")
+    sources = sources_panel(seen, asked.tenant, now) if found.tiles.now.runs else None
+    fragment, version, shown = wants_fragment(request), _version(found, sources), request.GET.get("seen")
     context = {"asked": asked, "as_of": found.as_of.at, "poll": asked.links.page(seen=version)}
     context["behind"] = 0 if found.as_of.exact else found.as_of.tail_rows
     if fragment and shown == version:  # nothing changed since the last poll: only the clock moves
@@ -65,7 +67,7 @@ def overview(request: PageRequest) -> HttpResponse:
     context["filters"] = filters_of(asked, seen, found)
     context["live"] = live_panel(found.live, asked.links.scope)
     if found.any_runs:
-        context |= panels(found, asked, now)
+        context |= {**panels(found, asked, now), "sources": sources}
     else:
         gate_url = settings.GATE_URL
         context["first"] = first_steps(request.user, seen, asked.tenant, gate_url=gate_url, now=now)
@@ -88,7 +90,7 @@ def panels(found: Overview, asked: Asked, now: datetime) -> dict[str, Any]:
     }
 
 
-def _version(found: Overview) -> str:
+def _version(found: Overview, beside: object) -> str:
     """Name what is shown; before the first run has ended with ``NO_RUNS`` in front.
 
     A poll that would show the same costs neither drawing nor swapping it. The minute is in the name because
@@ -98,4 +100,4 @@ def _version(found: Overview) -> str:
         live = found.live
         return f"{NO_RUNS}-{live.runs}-{live.pressed}-{live.silent}" if live.runs else NO_RUNS
     as_of = replace(found.as_of, at=found.as_of.at.replace(second=0, microsecond=0))
-    return blake2b(repr(replace(found, as_of=as_of)).encode(), digest_size=9).hexdigest()
+    return blake2b(repr((replace(found, as_of=as_of), beside)).encode(), digest_size=9).hexdigest()

@@ -58,7 +58,8 @@ class Row:
     lift: Lift | None
     first_seen: date
     is_new: bool
-    blocked_in: int  # of the tenants that are asked about
+    asked: int  # how many tenants are asked about
+    blocked_in: int  # of them
     refusal: str  # why it can't be blocked, empty where it can
     by_tenant: Mapping[int, Counted] = field(default_factory=dict)  # those that are asked about
 
@@ -162,6 +163,7 @@ def _row(
         lift=lift,
         first_seen=first_seen,
         is_new=first_seen > counts.days.last - NEW_FOR,
+        asked=len(tenants),
         blocked_in=len(blocked),
         refusal=refusal.message if refusal else "",
         by_tenant=mine,

@@ -216,3 +216,18 @@ def test_look_alike_is_marked(client: Client, now: datetime) -> None:
 
     assert name in page
     assert "Mixed script" in page
+
+
+def test_overview_names_what_stands_out_and_changes_when_that_does(client: Client, now: datetime) -> None:
+    tenants = make_town(2, 1)
+    for tenant in tenants:
+        add_runs(tenant, 5, now, stopped=False, sources=[])
+    at = signed_in(client, make_member(tenants[0]))
+    before = at.get("/")
+    for tenant in tenants:
+        trap(tenant, now)
+    after = at.get("/")
+
+    assert (before.context["sources"], "No source stands out" in before.content.decode()) == ([], True)
+    assert [it.row.name for it in after.context["sources"]] == ["trap.example"]
+    assert before.context["poll"] != after.context["poll"]
