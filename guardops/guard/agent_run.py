@@ -32,29 +32,31 @@ from guardops.guard.calls import (
     refused,
 )
 from guardops.guard.dispatch import release
+from guardops.guard.escalation import Escalation, Means
 from guardops.guard.events import (
     Action,
     Answer,
     Envelope,
     GuardInfo,
+    OnTimeout,
     Outcome,
     RunEnded,
     RunHeartbeat,
-    RunStarted,
 )
 from guardops.guard.guarded_run import RunGuard
-from guardops.guard.policy import MICRO
-from guardops.guard.reasons import known
-from guardops.guard.reporter import Reporter
+from guardops.guard.handoff import DAY_S, Opening, Said, kept, opened
+from guardops.guard.next_attempt import added_by
+from guardops.guard.policy import MICRO, Policy
+from guardops.guard.reasons import Reason, known
+from guardops.guard.reporter import Reporter, encoded
+from guardops.guard.run_events import short_attributes, started
 from guardops.guard.state import BatchId, Ticket
 from guardops.guard.summary import VERSION
-from guardops.guard.texts import encodable
 
 _MAX_WAITS = 20
 _MAX_UNASKED = 32
 _MAX_SHARE = 100.0
 _MAX_HEARTBEAT_SOURCES = 5
-_MAX_ATTRIBUTES = 20
 
 _T = TypeVar("_T")
 
@@ -68,6 +70,9 @@ class Edge(NamedTuple):
     envelope: Envelope | None = None
     sleep: Callable[[float], None] = time.sleep
     asleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    means: Means | None = None
+    declared: Policy | None = None
+    """What the application has declared of the run and its tools."""
 
 
 class AgentRun(RunGuard):
@@ -79,6 +84,7 @@ class AgentRun(RunGuard):
         """What the application wants to find the run by: at most 20 short texts."""
         self._edge = edge
         self._ended: RunEnded | None = None
+        self._escalation: Escalation | None = None
         self._ending = Lock()
         self._heartbeats = count(1)
         self._forced_turn = False
@@ -86,7 +92,9 @@ class AgentRun(RunGuard):
         self._unasked = 0
         self._key = str(self.who.run_id)
         if edge.reporter is not None:
-            edge.reporter.started(self._started(), self._key, self)
+            event = started(self.who, self.policy, self._info(), edge.envelope, self._identity())
+            event.policy = self.in_force()
+            edge.reporter.started(event, self._key, self)
 
     # -- around a model call -----------------------------------------------------------------------------
 
@@ -268,20 +276,87 @@ class AgentRun(RunGuard):
 
         A reported run ends once: its event outlives this process from here on, and is returned again later.
         """
-        if self.attributes:
-            details["attributes"] = {**self.attributes, **details.get("attributes", {})}
         with self._ending:
             if self._ended is not None and self._edge.reporter is not None:
                 return self._ended
-            if self._edge.tenant is not None:
-                details.setdefault("tenant", self._edge.tenant)
-            if self._edge.reporter is not None:
-                details.setdefault("guard", self._info())
-                details["attributes"] = _short(details.get("attributes", {}))
-            self._ended = super().end(outcome, answer=answer, at=at, **details)
+            self._ended = super().end(outcome, answer=answer, at=at, **self._detailed(details))
             if self._edge.reporter is not None:
                 self._edge.reporter.ended(self._ended, self._key)
             return self._ended
+
+    def _detailed(self, details: dict[str, Any]) -> dict[str, Any]:
+        """Return what the caller says of the run's end, with what this process knows."""
+        if self.attributes:
+            details["attributes"] = {**self.attributes, **details.get("attributes", {})}
+        if self._edge.tenant is not None:
+            details.setdefault("tenant", self._edge.tenant)
+        if self._edge.reporter is not None:
+            details.setdefault("guard", self._info())
+            details["attributes"] = short_attributes(details.get("attributes", {}))
+        return details
+
+    def escalate(
+        self,
+        question: str = "",
+        *,
+        reason: Reason | None = None,
+        unresolved: Sequence[str] = (),
+        artifact: str | None = None,
+        evidence: Mapping[str, str] | None = None,
+        context: Any = None,
+        expires_in: float = DAY_S,
+        on_timeout: OnTimeout | None = None,
+    ) -> Escalation:
+        """Hand the run to a person: end this attempt, open a checkpoint, and return where to wait.
+
+        Both are on this machine's disk when it returns. The person is shown the question, facts that are
+        ``unresolved``, an ``artifact`` (a draft, say; the decision is bound to it), and which version of its
+        ``evidence`` each source had. ``context`` (JSON) is shown to nobody: it is what the next attempt needs
+        to go on, kept in this machine's file. After ``expires_in`` seconds ``on_timeout`` holds, by default
+        the policy's. Raises :class:`Stopped` where the run was halted, and ValueError where it has ended in
+        another way.
+        """
+        said = Said(question, unresolved, artifact, evidence or {}, context, expires_in, on_timeout)
+        with self._ending:
+            if self._escalation is None:
+                self._escalation = self._open(said, reason)
+            return self._escalation
+
+    def _open(self, said: Said, reason: Reason | None) -> Escalation:
+        means, edge = self._edge.means, self._edge
+        assert means is not None
+        ended_before = self._ended is not None
+        with self._answer_to_write:
+            ended = self._ended or self._leave_to_a_person(reason)
+            if ended.outcome is not Outcome.ESCALATED:
+                raise ValueError(f"the run has ended as {ended.outcome.value}: nobody can decide on it")
+            record = self.record(ended.ended_at)
+            usual = self._following.review.on_timeout if self._following is not None else OnTimeout.STOP
+            opening = Opening(
+                place=means.place(self.who.tenant),
+                on_timeout=said.on_timeout or usual,
+                envelope=edge.envelope,
+                added=added_by(self._after) if self._after is not None else None,
+            )
+            event = opened(record, ended, said, opening)
+            one = kept(record, event, said, opening, [encoded(ended), encoded(event)])
+            self._store.checkpoints.add(one, self.state.root)
+        self._store.checkpoints.confirm(one, self.state.root)
+        if edge.reporter is not None:
+            if not ended_before:
+                edge.reporter.ended(ended, self._key)
+            edge.reporter.opened(event)
+        return Escalation(one, means, policy=edge.declared, event=event)
+
+    def _leave_to_a_person(self, reason: Reason | None) -> RunEnded:
+        """End the run as escalated, for the reason that the guard has given where it has."""
+        before = self._responder.before_turn()
+        if before is None or before.action is not Action.HALT:
+            before = self.suspend(reason or known(self.ladder.reason) or Reason.APPROVAL_REQUIRED)
+        if before.action is Action.HALT:
+            raise Stopped(before.action, before.reason, before.message)
+        self._ended = super().end(**self._detailed({}))
+        return self._ended
 
     def __enter__(self) -> Self:
         return self
@@ -309,24 +384,6 @@ class AgentRun(RunGuard):
     ) -> None:
         self.__exit__(kind, error, trace)
 
-    def _started(self) -> RunStarted:
-        who = self.who
-        return RunStarted(
-            job_type=who.job_type,
-            started_at=who.started_at,
-            **self._identity(),
-            agent=who.agent,
-            root_task_id=who.root_task_id,
-            parent_run_id=who.parent_run_id,
-            attempt=who.attempt,
-            release=who.release,
-            prompt_version=who.prompt_version,
-            envelope=self._edge.envelope,
-            limits=self.policy.limits_in_force(),
-            policy=self.in_force(),
-            guard=self._info(),
-        )
-
     def _identity(self) -> dict[str, Any]:
         """Return whom an event is of, as its end names it."""
         external = self.who.external_id
@@ -335,9 +392,3 @@ class AgentRun(RunGuard):
 
     def _info(self) -> GuardInfo:
         return GuardInfo(version=VERSION, instance=self._edge.instance)
-
-
-def _short(attributes: Mapping[Any, Any]) -> dict[str, str]:
-    """Return attributes as the wire takes them: 20 at most, names cut to 64 characters, values to 256."""
-    items = list(attributes.items())[:_MAX_ATTRIBUTES]
-    return {encodable(str(name))[:64]: encodable(str(value))[:256] for name, value in items}

@@ -100,8 +100,8 @@ class RunGuard:
             known = self._keeper.take_up(self.state, self.ladder, recall, stopped=stopped)
         if after is not None and not known:  # else an earlier process of this attempt has done so
             take_up(after, self.state, self._responder, self.counts)
-            for row in self.state.ledger if self._keeper is not None else ():
-                self._keeper.touch(row)
+            if self._keeper is not None:
+                self._keeper.touch(*self.state.ledger)
         if self._following is not None and (self._following.order or self._following.too_old):
             self.ladder.order = self._following.order
             reason = Reason.OPERATOR_STOP if self.ladder.order else Reason.BUDGET_UNAVAILABLE
@@ -364,16 +364,18 @@ class RunGuard:
                 if ticket.spec.writes:
                     self.state.root.end_write(ticket.row.fingerprint)
                     self._mark_uncertain(ticket.row)
-            ended_at, in_force = self._wall(moment), self.in_force()
-            record = summary.Record(
-                self.who, self.state, self.ladder, self.counts, self._recent, ended_at, in_force
-            )
-            event = summary.run_ended(record, outcome, answer, details)
+            event = summary.run_ended(self.record(self._wall(moment)), outcome, answer, details)
             if self._keeper is not None:
                 self._keeper.end(stopped=self.ladder.stops)
             if self._after is not None:
                 self._store.checkpoints.remove(self._after.checkpoint_id, self.state.root)
             return event
+
+    def record(self, ended_at: datetime) -> summary.Record:
+        """Return all that the run's event is made from. Hold the run's lock."""
+        return summary.Record(
+            self.who, self.state, self.ladder, self.counts, self._recent, ended_at, self.in_force()
+        )
 
     def in_force(self) -> PolicyInForce:
         """Return which policy the run is judged by, as its events say it."""

@@ -79,9 +79,10 @@ class Keeper:
             self._answers.pop()
             self._root.lock.release()
 
-    def touch(self, row: Row) -> None:
-        """Note a ledger row that is to be written with the answer."""
-        self._unsaved[row.fingerprint] = row
+    def touch(self, *rows: Row) -> None:
+        """Note ledger rows that are to be written with the answer."""
+        for row in rows:
+            self._unsaved[row.fingerprint] = row
 
     def take_up(self, run: RunState, ladder: Ladder, recall: Recall, *, stopped: bool) -> bool:
         """Enter a run that starts, give it what was left, and say whether an earlier process of it left that.

@@ -76,6 +76,10 @@ class Checkpoints(Protocol):
         """Keep a new one, with what else is changed of its root at the same time."""
         ...
 
+    def confirm(self, one: OpenCheckpoint, root: RootState) -> None:
+        """Keep a new one by other means where that answer of the root could not be committed."""
+        ...
+
     def get(self, checkpoint_id: UUID) -> OpenCheckpoint | None:
         """Return one of them."""
         ...
@@ -116,6 +120,9 @@ class MemoryCheckpoints:
         """Keep a new one."""
         with self._lock:
             self._kept[one.checkpoint_id] = one
+
+    def confirm(self, one: OpenCheckpoint, root: RootState) -> None:
+        """Memory fails nobody."""
 
     def get(self, checkpoint_id: UUID) -> OpenCheckpoint | None:
         """Return one of them."""

@@ -13,7 +13,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Condition, Thread
@@ -22,6 +22,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import msgspec
 
+from guardops.guard.checkpoints import CheckpointOpened
 from guardops.guard.delivery import Delivery, NotNow
 from guardops.guard.events import MAX_EVENT_BYTES, RunEnded, RunHeartbeat, RunStarted, WorkRefused
 from guardops.guard.redaction import redact_event
@@ -110,6 +111,17 @@ class Reporter:
                 event, attributes={**event.attributes, "spool_dropped": self._dropped()}
             )
         self._keep(ENDED, event)
+
+    def opened(self, event: CheckpointOpened) -> None:
+        """Report a run that was handed to a person."""
+        self._keep(ENDED, event)
+
+    def again(self, records: Sequence[bytes]) -> None:
+        """Send what has been sent before, since the gate does not know of it."""
+        for record in records:
+            self._spool.append(ENDED, record)
+        if self._threaded:
+            self._wake()
 
     def _dropped(self) -> str:
         """Say what was dropped, in every event until one is told when nothing else waits."""

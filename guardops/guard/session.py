@@ -21,16 +21,23 @@ from uuid import UUID
 
 import msgspec
 
+from guardops.guard.added import extended
 from guardops.guard.agent_run import AgentRun, Edge
 from guardops.guard.answers import Check, Verdict
 from guardops.guard.bundle import SigningKey
 from guardops.guard.calls import Stopped, ToolCall, ToolResult
+from guardops.guard.deciding import Terms
+from guardops.guard.decisions import DecisionAction, Refused
+from guardops.guard.desk import Desk
 from guardops.guard.envelope import Refusal, name_of, receive, seconds_left, within
-from guardops.guard.events import Action, Envelope, GuardInfo, WorkRefused
+from guardops.guard.escalation import Escalation, Means, Resolution
+from guardops.guard.events import Action, Envelope, GuardInfo, OnTimeout, WorkRefused
 from guardops.guard.following import Following, Policies
 from guardops.guard.guarded_run import RunGuard, TicketError
 from guardops.guard.ids import uuid7
+from guardops.guard.kept_checkpoints import OpenCheckpoint
 from guardops.guard.memory_store import MemoryStore
+from guardops.guard.next_attempt import added_by, identity_after
 from guardops.guard.policy import Policy
 from guardops.guard.quarantine import Quarantine
 from guardops.guard.reporter import Pace, Reporter
@@ -41,9 +48,15 @@ from guardops.guard.summary import VERSION
 from guardops.guard.texts import encodable
 
 __all__ = [
+    "Action",
     "AgentRun",
     "Check",
+    "DecisionAction",
+    "Escalation",
     "Guard",
+    "OnTimeout",
+    "Refused",
+    "Resolution",
     "RunGuard",
     "Stopped",
     "Ticket",
@@ -76,6 +89,7 @@ class Guard:
         tenant: str | None = None,
         signing: Sequence[SigningKey] = (),
         policies: Policies | None = None,
+        desk: Desk | None = None,
         jitter: Callable[[], float] = random.random,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], None] = time.sleep,
@@ -88,11 +102,17 @@ class Guard:
         self.signing = signing
         """The tenant's secrets: with them, only work that one of them signed is taken on."""
         self.policies = policies
+        self.desk = desk
+        """Where people's decisions come from; without one every checkpoint expires undecided."""
         self._quarantines: dict[str | None, Quarantine] = {}
         self._jitter = jitter
         self._now = now
         self._sleep = sleep
         self._asleep = asleep
+        terms = Terms(
+            self.store.checkpoints, self._keys, self._again, desk is not None, now=now, jitter=jitter
+        )
+        self._means = Means(terms, self.store, self._begin_after, self._place, desk, sleep, asleep)
 
     @classmethod
     def from_env(
@@ -115,7 +135,8 @@ class Guard:
         settings = Settings.from_env(environ, tenant)
         store, reporter, policies = settings.store(), settings.reporter(pace), settings.policies()
         policies.begin()
-        return cls(policy, store=store, reporter=reporter, tenant=tenant, policies=policies)
+        desk = settings.desk()
+        return cls(policy, store=store, reporter=reporter, tenant=tenant, policies=policies, desk=desk)
 
     def run(
         self,
@@ -176,10 +197,14 @@ class Guard:
         clock: Callable[[], float],
         deadline: float | None,
         *,
-        resumed: bool,
+        resumed: bool = False,
+        after: OpenCheckpoint | None = None,
     ) -> AgentRun:
-        following = Following(self.policies, policy, who, self._now) if self.policies is not None else None
-        policy = following.policy if following is not None else policy
+        declared, added = policy, added_by(after) if after is not None else None
+        following: Following | None = None
+        if self.policies is not None:
+            following = Following(self.policies, policy, who, self._now, added)
+        policy = following.policy if following is not None else extended(policy, added)
         tenant = who.tenant or None
         return AgentRun(
             who,
@@ -191,8 +216,62 @@ class Guard:
             resumed=resumed,
             following=following,
             quarantine=self._quarantines.setdefault(tenant, Quarantine()),
-            edge=Edge(self.reporter, tenant, self.instance, envelope, self._sleep, self._asleep),
+            after=after,
+            edge=Edge(
+                self.reporter,
+                tenant,
+                self.instance,
+                envelope,
+                self._sleep,
+                self._asleep,
+                self._means,
+                declared,
+            ),
         )
+
+    # -- runs that wait for a person ---------------------------------------------------------------------
+
+    def pending(self) -> list[Escalation]:
+        """Return the runs that wait for a person, or whose next attempt died with its process, oldest first.
+
+        Those of this gate and its tenants, that no living process has in hand.
+        """
+        waiting = self.store.checkpoints.waiting()
+        return [Escalation(one, self._means) for one in waiting if one.place in self._places(one.who.tenant)]
+
+    def escalation(self, checkpoint_id: UUID) -> Escalation:
+        """Return one of them, as a webhook names it. Raises LookupError where this machine has none such."""
+        one = self.store.checkpoints.get(checkpoint_id)
+        if one is None or one.place not in self._places(one.who.tenant):
+            raise LookupError(f"no run waits here for {checkpoint_id}")
+        return Escalation(one, self._means)
+
+    def _begin_after(self, after: OpenCheckpoint, policy: Policy | None) -> AgentRun:
+        """Begin the attempt that a decision was consumed for."""
+        assert after.attempt_id is not None
+        now = self._now()
+        who = identity_after(after, after.attempt_id, now)
+        deadline = (after.deadline - now).total_seconds() if after.deadline is not None else None
+        return self._begin(who, policy or self.policy, after.envelope, _stopwatch(), deadline, after=after)
+
+    def _again(self, records: Sequence[bytes]) -> None:
+        if self.reporter is not None:
+            self.reporter.again(records)
+
+    def _place(self, tenant: str) -> str:
+        return self._places(tenant)[0]
+
+    def _places(self, tenant: str) -> list[str]:
+        """Name the gate and tenant that checkpoints belong to: the tenant's own name goes before the key's.
+
+        A key may be replaced by another, and the tenant's name be unknown until its bundle is there.
+        """
+        if self.desk is None:
+            return [f"nowhere {tenant}"]
+        bundle = self.policies.snapshot.bundle if self.policies is not None else None
+        name = tenant or (bundle.tenant if bundle is not None else "")
+        names = ([f"tenant:{name}"] if name else []) + ([] if tenant else [f"key:{self.desk.whose}"])
+        return [f"{self.desk.url} {name}" for name in names]
 
     @property
     def instance(self) -> str:
@@ -231,6 +310,8 @@ class Guard:
         """
         if self.policies is not None:
             self.policies.close()
+        if self.desk is not None:
+            self.desk.close()
         return self.reporter is None or self.reporter.close(timeout)
 
     def __enter__(self) -> Self:

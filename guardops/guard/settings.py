@@ -14,6 +14,7 @@ import httpx
 
 from guardops.guard.client import PolicyClient
 from guardops.guard.delivery import Delivery
+from guardops.guard.desk import Desk
 from guardops.guard.memory_store import MemoryStore
 from guardops.guard.reporter import Pace, Reporter
 from guardops.guard.spool import Spool, make_private
@@ -73,6 +74,10 @@ class Settings:
         """Return a reporter with a spool of its own for this gate and tenant."""
         spool = Spool(self.state / "spool" / self.destination)
         return Reporter(spool, Delivery(self.url, self.key), pace=pace)
+
+    def desk(self) -> Desk:
+        """Return where this gate is asked what people decided."""
+        return Desk(self.url, self.key, tenant=self.tenant or "")
 
     def policies(self) -> PolicyClient:
         """Return a client for this gate and tenant, which keeps the last good bundle in the folder."""

@@ -54,6 +54,12 @@ class SqliteCheckpoints:
             _log.warning("A checkpoint is kept in memory alone (%s): a restart forgets it.", error)
             self._memory.add(one, root)
 
+    def confirm(self, one: OpenCheckpoint, root: RootState) -> None:
+        """Keep a new one in memory where that answer of the root could not be committed."""
+        if self.get(one.checkpoint_id) is None:
+            _log.warning("A checkpoint is kept in memory alone: a restart forgets it.")
+            self._memory.add(one, root)
+
     def get(self, checkpoint_id: UUID) -> OpenCheckpoint | None:
         """Return one of them."""
         if (found := self._memory.get(checkpoint_id)) is not None:

@@ -316,8 +316,8 @@ class SqliteRoot(RootState):
         self.halted = None if halted is None else str(halted)
         self._avoid_only(by_kind[Mark.AVOIDED])
         self.grants = {name: int(amount) for name, amount in by_kind[Mark.GRANTED].items()}
-        for kind, budget in self.budgets.by_kind.items():
-            budget.granted = sum(n for name, n in self.grants.items() if name.startswith(f"{kind}:"))
+        for amount_of, budget in self.budgets.by_kind.items():
+            budget.granted = sum(n for name, n in self.grants.items() if name.startswith(f"{amount_of}:"))
 
     # -- writing -----------------------------------------------------------------------------------------
 
