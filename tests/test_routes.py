@@ -25,7 +25,9 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from guardops.guard.decisions import DecisionAction
 from guardops.guard.events import Outcome, Source, SourceKind
+from guardops.tenants.access import reviewers_of
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
@@ -36,7 +38,10 @@ from policies.publish.policies import Place, save_policy
 from policies.publish.sources import Reach, Wanted, block_sources, remove_sources
 from policies.publish.stops import issue_stop
 from policies.pull.fleet import Sign, write_signs
+from runs.checkpoints.choice import Choice
+from runs.checkpoints.decide import decide
 from tests.factories import (
+    make_checkpoint,
     make_invitation,
     make_key,
     make_member,
@@ -264,6 +269,22 @@ def new_settings(tenant: Tenant) -> dict[str, Any]:
     return {"version": 1, "name": "New name", "time_zone": "Europe/Berlin"}
 
 
+def a_checkpoint(tenant: Tenant) -> list[Any]:
+    opened = make_checkpoint(tenant, job_type="confidential-job", opened_at=ENDED_AT, received_at=NOW)
+    return [opened.checkpoint_id]
+
+
+def a_decided_checkpoint(tenant: Tenant) -> list[Any]:
+    opened = make_checkpoint(tenant, job_type="confidential-job", opened_at=ENDED_AT, received_at=NOW)
+    choice = Choice(DecisionAction.FORCE_ANSWER)
+    decide(opened, choice, actor=make_member(tenant, Role.REVIEWER), now=datetime.now(UTC), version=1)
+    return [opened.checkpoint_id]
+
+
+def a_reviewer(tenant: Tenant) -> dict[str, Any]:
+    return {"to": next((person.pk for person in reviewers_of(tenant)), "")}
+
+
 OPEN = {
     "healthz",
     "tenants:login",
@@ -287,6 +308,21 @@ ROUTES: dict[str, Page] = {
     "runs:advisor": Page(see=VIEWERS, hidden_from=STRANGERS),
     "runs:policy-replay": Page(see=VIEWERS, hidden_from=STRANGERS),
     "runs:review": Thing(arguments=a_stop, see=REVIEWERS, act=REVIEWERS, form=stop_review),
+    "runs:checkpoint": Thing(arguments=a_checkpoint, see=VIEWERS),
+    "runs:checkpoint-decide": Thing(
+        arguments=a_checkpoint,
+        see=REVIEWERS,
+        act=REVIEWERS,
+        form=lambda _: {"action": "stop", "version": 1},
+        shows=False,
+    ),
+    "runs:checkpoint-undo": Thing(arguments=a_decided_checkpoint, act=REVIEWERS),
+    "runs:checkpoint-claim": Thing(arguments=a_checkpoint, act=REVIEWERS),
+    # Nobody here holds a claim that could be renewed or given back.
+    "runs:checkpoint-renew": Thing(arguments=a_checkpoint, act=REVIEWERS, changes=False),
+    "runs:checkpoint-release": Thing(arguments=a_checkpoint, act=REVIEWERS, changes=False),
+    "runs:checkpoint-hand-over": Thing(arguments=a_checkpoint, act=REVIEWERS, form=a_reviewer),
+    "runs:checkpoint-note": Thing(arguments=a_checkpoint, act=REVIEWERS, form=lambda _: {"text": "x"}),
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
     "runs:job-types": Page(see=EVERYBODY, shows=False),

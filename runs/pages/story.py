@@ -64,7 +64,9 @@ class StepLine:
 
     @property
     def short_args(self) -> str:
-        return f"{self.args[:SHORT_ARGS]}…" if self.is_long else self.args
+        """The arguments as they stand in its line; a lone text says more without its name and braces."""
+        told = _lone_text(self.args) or self.args
+        return f"{told[:SHORT_ARGS]}…" if len(told) > SHORT_ARGS else told
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,19 @@ _STEP_MARKS: dict[str, tuple[str, str]] = {
     StepOutcome.ERROR: ("fail", "danger"),
     StepOutcome.REFUSED: ("blocked", "danger"),
 }
+
+
+def _lone_text(args: str) -> str:
+    """Return the text that is a call's only argument, an address plain, all else in quotes; or nothing."""
+    try:
+        given = json.loads(args)
+    except (ValueError, RecursionError):
+        return ""
+    values = list(given.values()) if isinstance(given, dict) else []
+    if len(values) != 1 or not isinstance(values[0], str):
+        return ""
+    scheme, found, rest = values[0].partition("://")
+    return rest if found and scheme in ("http", "https") else f'"{values[0]}"'
 
 
 def timeline(detail: Detail, reason: str) -> list[Line]:

@@ -28,25 +28,25 @@ from .forms import HandOverForm
 from .people import for_people
 
 
+@for_people
 @never_cache
 @require_POST
-@for_people
 def claim(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     checkpoint = find_to_act(request, checkpoint_id)
     return _done(request, checkpoint, "Yours for half an hour, and while its page is open.", claims.claim)
 
 
+@for_people
 @never_cache
 @require_POST
-@for_people
 def release(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     checkpoint = find_to_act(request, checkpoint_id)
     return _done(request, checkpoint, "Released: anybody may claim it.", claims.release)
 
 
+@for_people
 @never_cache
 @require_POST
-@for_people
 def renew(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     """Prolong one's claim; an open page that has none any more stops asking."""
     checkpoint = find_to_act(request, checkpoint_id)
@@ -58,9 +58,9 @@ def renew(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     return redirect(address_of(checkpoint))
 
 
+@for_people
 @never_cache
 @require_POST
-@for_people
 def hand_over(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     checkpoint = find_to_act(request, checkpoint_id)
     form = HandOverForm(request.POST, people=reviewers_of(checkpoint.tenant))

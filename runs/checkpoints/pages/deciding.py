@@ -28,9 +28,9 @@ from .offers import Offer, offer_of
 from .people import for_people
 
 
+@for_people
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@for_people
 def decide_checkpoint(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     checkpoint, now = find_to_act(request, checkpoint_id), timezone.now()
     brief = tell(checkpoint, request.user, now)
@@ -50,6 +50,8 @@ def decide_checkpoint(request: PageRequest, checkpoint_id: UUID) -> HttpResponse
     except CheckpointChanged as told:
         if not _is_own(told, request, version):
             return _lost(request, offer, told)
+    if offer.is_final:
+        messages.success(request, f"{offer.words.done}. It went out at once.")
     return redirect(after_deciding(request, request.user, checkpoint, now))
 
 
@@ -101,9 +103,9 @@ def _context(request: PageRequest, brief: Brief, offer: Offer) -> dict[str, obje
     }
 
 
+@for_people
 @never_cache
 @require_POST
-@for_people
 def undo_decision(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     checkpoint = find_to_act(request, checkpoint_id)
     decision = _decision_of(checkpoint, UndoForm(request.POST))

@@ -23,10 +23,10 @@ from .offers import offers_of
 from .people import for_people
 
 
+@for_people
 @never_cache
 @require_safe
 @vary_on_headers("HX-Request")
-@for_people
 def checkpoint(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     now, seen = timezone.now(), visible(request.user)
     found = find_checkpoints(seen, checkpoint_id, request.GET.get("tenant", ""))

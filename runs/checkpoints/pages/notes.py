@@ -20,9 +20,9 @@ from .forms import NoteForm
 from .people import for_people
 
 
+@for_people
 @never_cache
 @require_POST
-@for_people
 def write_note(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     checkpoint, now = find_to_act(request, checkpoint_id), timezone.now()
     form = NoteForm(request.POST)

@@ -135,11 +135,12 @@ def _does(brief: Brief, action: DecisionAction, change: DecisionChange | None) -
     number = brief.checkpoint.attempt + 1
     match action:
         case DecisionAction.RESUME:
-            if effects := list(_effects(change)):
-                return f"Attempt {number}: {', '.join(effects)}."
-            return f"Attempt {number}, with what you change."
+            told = ", ".join(_in_short(change)) if change else f"As attempt {number}, with what you change"
+            return f"{told}."
         case DecisionAction.STOP if brief.checkpoint.sub_agents:
-            return f"Ends unresolved, at once. {_sub_agents(brief)}"
+            return f"Ends unresolved, cancels {_many(brief.checkpoint.sub_agents)}."
+        case DecisionAction.STOP:
+            return "Ends unresolved, at once."
         case DecisionAction.APPROVE if brief.packet.refused:
             return f"{brief.packet.refused.tool} may run once, as attempt {number}."
     return ACTIONS[action].does
@@ -176,6 +177,18 @@ def _left(brief: Brief) -> Iterator[str]:
         yield f"It goes on with what is left: {' and '.join(parts)}"
 
 
+def _in_short(change: DecisionChange) -> Iterator[str]:
+    """Yield what a change does, as short as a button's line is on a phone."""
+    yield from (f"Blocks {source.name}" for source in change.blocked_sources)
+    added = change.budget or AddedBudget()
+    if added.steps:
+        yield f"+{added.steps:,} steps"
+    if added.seconds:
+        yield f"+{added.seconds:,} s"
+    if added.cost:
+        yield f"+{shown.money(added.cost)}"
+
+
 def _effects(change: DecisionChange | None) -> Iterator[str]:
     """Yield what a change does, each in a few words."""
     if change is None:
@@ -197,4 +210,8 @@ def _effects(change: DecisionChange | None) -> Iterator[str]:
 
 def _sub_agents(brief: Brief) -> str:
     many = brief.checkpoint.sub_agents
-    return "One sub-agent is cancelled." if many == 1 else f"{many:,} sub-agents are cancelled."
+    return f"{_many(many)} {'is' if many == 1 else 'are'} cancelled"
+
+
+def _many(sub_agents: int) -> str:
+    return "1 sub-agent" if sub_agents == 1 else f"{sub_agents:,} sub-agents"

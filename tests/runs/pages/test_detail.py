@@ -84,7 +84,7 @@ def test_page_shows_what_the_event_carried(viewer: Client, ingest: Ingest, now: 
         "Turns: 6",
         "stopped it",
         "Guard nudged (repeated_call)",
-        "catalog.search({&quot;q&quot;:&quot;kestrel&quot;})",
+        "catalog.search(&quot;kestrel&quot;)",
         "b81f02c4",
         "shop.example",
         "quarantined for this task",
