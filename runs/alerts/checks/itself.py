@@ -161,7 +161,9 @@ def check_outbox(asked: Asked) -> Verdict:
         ],
         facts=["The worker is down, or what they are sent to does not answer."],
     )
-    title = f"{shown.count(found.waiting)} notifications wait to be sent, the oldest for {length}."
+    several = f"{shown.count(found.waiting)} notifications wait"
+    waiting = "A notification waits" if found.waiting == 1 else several
+    title = f"{waiting} to be sent, the oldest for {length}."
     return Verdict([_own(RuleKind.OUTBOX_STUCK, title, setting, evidence, "health")])
 
 
