@@ -153,11 +153,11 @@ def _undo_all(
     request: PageRequest, action: DecisionAction, acts_in: Sequence[int], now: datetime
 ) -> HttpResponse:
     """Take back what was decided together, as far as it is still here."""
-    decisions = Decision.objects.standing().filter(
-        pk__in=_ids(request.POST.getlist("undo")), tenant_id__in=acts_in, by=request.user
-    )
+    ids = _ids(request.POST.getlist("undo"))
+    mine = Decision.objects.standing().filter(tenant_id__in=acts_in, by=request.user)
+    found = mine.select_related("checkpoint__tenant").in_bulk(ids)
     told = []
-    for decision in decisions.select_related("checkpoint__tenant").order_by("at", "pk"):
+    for decision in (found[one] for one in ids if one in found):
         problem = ""
         try:
             undo(decision, actor=request.user, now=now)
@@ -198,7 +198,8 @@ def _action(text: str) -> DecisionAction:
 
 
 def _ids(texts: Sequence[str]) -> list[UUID]:
-    return list(_read_ids(texts))[:MAX_AT_ONCE]
+    """Return the ids that the texts write, each once."""
+    return list(dict.fromkeys(_read_ids(texts)))[:MAX_AT_ONCE]
 
 
 def _read_ids(texts: Sequence[str]) -> Iterator[UUID]:
