@@ -14,6 +14,29 @@ from django.db import migrations, models
 
 import runs.models.fields
 
+# What fold has counted already, in every cut and grain that a run counts in.
+COUNT_TOOL_CALLS = """
+WITH quarter AS (
+    SELECT tenant_id, job_type, release, date_bin('15 minutes', run.at, TIMESTAMPTZ '2000-01-01 00:00:00Z') AS at,
+        sum(tool_calls) AS calls
+    FROM run JOIN fold_state ON run.ingest_mark < fold_state.last GROUP BY 1, 2, 3, 4
+), counted AS (
+    SELECT t.tenant_id, c.cut, g.grain, date_bin(g.length, q.at, TIMESTAMPTZ '2000-01-01 00:00:00Z') AS at,
+        CASE WHEN c.cut IN (1, 3) THEN q.job_type ELSE '' END COLLATE "C" AS job_type,
+        CASE WHEN c.cut IN (2, 3) THEN q.release ELSE '' END COLLATE "C" AS release, sum(q.calls) AS calls
+    FROM quarter AS q
+    CROSS JOIN LATERAL (VALUES (q.tenant_id), (0)) AS t (tenant_id)
+    CROSS JOIN (VALUES (0), (1), (2), (3)) AS c (cut)
+    CROSS JOIN (
+        VALUES (0, interval '15 minutes'), (1, interval '1 hour'), (2, interval '1 day')
+    ) AS g (grain, length)
+    GROUP BY 1, 2, 3, 4, 5, 6
+)
+UPDATE rollup SET tool_calls = counted.calls FROM counted
+WHERE rollup.tenant_id = counted.tenant_id AND rollup.cut = counted.cut AND rollup.grain = counted.grain
+    AND rollup.job_type = counted.job_type AND rollup.release = counted.release AND rollup.at = counted.at
+"""
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -773,4 +796,18 @@ class Migration(migrations.Migration):
                 ),
             ),
         ),
+        # The sample of stops that is reviewed, and how many stops there are of each reason and job type: in an
+        # order that no sender chooses, and without reading runs.
+        migrations.RunSQL(
+            "CREATE INDEX run_stops ON run (tenant_id, uuid_hash_extended(run_id, 7))"
+            " INCLUDE (at, run_id, job_type, halt_reason, would_halt)"
+            " WHERE halt_reason <> '' OR would_halt <> ''",
+            "DROP INDEX run_stops",
+        ),
+        migrations.AddField(
+            model_name="rollup",
+            name="tool_calls",
+            field=models.BigIntegerField(db_default=0, default=0),
+        ),
+        migrations.RunSQL(COUNT_TOOL_CALLS, migrations.RunSQL.noop),
     ]

@@ -59,6 +59,7 @@ class Rollup(models.Model):
     halts_control = count()
     halts_other = count()
     duplicates = models.BigIntegerField(default=0)
+    tool_calls = models.BigIntegerField(default=0, db_default=0)
     tokens = models.DecimalField(max_digits=30, decimal_places=0, default=0)
     cost = money()
     cost_useful = money()  # the four parts sum to ``cost``

@@ -55,6 +55,7 @@ class Counts:
     forced: int = 0
     blocked: int = 0
     duplicates: int = 0
+    tool_calls: int = 0  # proposed ones, refused included
     provider_failures: int = 0
     tokens: int = 0
     cost: Decimal = Decimal(0)

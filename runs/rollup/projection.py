@@ -47,6 +47,7 @@ COUNTS: dict[str, str] = {
     "provider_failures": _number("provider_failure"),
     **{f"halts_{family.value}": _number(f"family = '{family.value}'") for family in Family},
     "duplicates": "sum(duplicates)",
+    "tool_calls": "sum(tool_calls)",
     "tokens": "sum(tokens_input + tokens_output)",
     "cost": "sum(cost)",
     **{f"cost_{part}": _money(f"outcome IN ({_outcomes(part)})") for part in COST_PARTS},
