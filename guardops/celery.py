@@ -18,6 +18,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "guardops.settings")
 
 from django.conf import settings
 
+from guardops import task_ids  # noqa: F401  (listens to what is sent and run)
+
 _VISIBILITY_SECONDS = 300  # after which a killed worker's message is given to another
 _TIME_LIMIT_SECONDS = 120  # less than half of it: a task never runs beside its own second delivery
 
@@ -78,6 +80,7 @@ app.conf.update(
             "schedule": 20.0,
             "options": {"expires": 20},
         },
+        "beat": {"task": "runs.tasks.beat", "schedule": crontab(), "options": {"expires": 60}},
         "ensure-partitions": {
             "task": "runs.tasks.ensure_partitions",
             "schedule": crontab(minute="7"),

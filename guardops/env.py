@@ -25,6 +25,14 @@ def text(name: str, default: str | None = None) -> str:
     return value
 
 
+def secret(name: str, *, shortest: int) -> str:
+    """Return a secret of at least ``shortest`` characters, empty where none is set; no message quotes it."""
+    value = os.environ.get(name, "")
+    if value and (len(value) < shortest or not value.isascii() or not value.isprintable() or " " in value):
+        raise ImproperlyConfigured(f"{name} must have at least {shortest} plain characters and no spaces.")
+    return value
+
+
 def choice(name: str, allowed: Sequence[str], default: str) -> str:
     """Return the variable's text, which must be one of ``allowed``."""
     value = os.environ.get(name, default)
@@ -82,6 +90,14 @@ def web_address(name: str, default: str) -> str:
         raise ImproperlyConfigured(
             f"{name} is {value!r}; it must be an address like https://ops.example.com."
         )
+    return value
+
+
+def full_address(name: str) -> str:
+    """Return a web address with its path, empty where none is set; no message quotes it."""
+    value = os.environ.get(name, "")
+    if value and not re.fullmatch(r"https?://[^\s/?#@]+(/\S*)?", value):
+        raise ImproperlyConfigured(f"{name} must be an address like https://watch.example.com/ping/….")
     return value
 
 

@@ -28,6 +28,9 @@ WEB_URL = env.web_address(
     else state.web_url(),
 )
 WEBHOOK_ALLOW = env.networks("GUARDOPS_WEBHOOK_ALLOW")
+# A watchdog elsewhere, called every minute; and who may read /metrics from another machine.
+HEARTBEAT_URL = env.full_address("GUARDOPS_HEARTBEAT_URL")
+METRICS_TOKEN = env.secret("GUARDOPS_METRICS_TOKEN", shortest=16)
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -171,7 +174,7 @@ BEHIND_PROXY = env.boolean("GUARDOPS_BEHIND_PROXY", False)
 if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.boolean("GUARDOPS_SSL_REDIRECT", PRODUCTION)
-SECURE_REDIRECT_EXEMPT = [r"^healthz$"]  # probes come from inside, without TLS
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|livez|readyz|metrics)$"]  # probes come from inside, without TLS
 SECURE_HSTS_SECONDS = env.integer(
     "GUARDOPS_HSTS_SECONDS", 31_536_000 if PRODUCTION else 0, low=0, high=63_072_000
 )

@@ -9,6 +9,7 @@ from .checkpoints.pages.notes import write_note
 from .checkpoints.pages.queue import new_count, review_queue
 from .notify.pages import channels as channel_pages
 from .notify.pages.export import channels_export, deliveries_export
+from .health.pages import health
 from .pages.advisor import advisor
 from .pages.case import run_case
 from .pages.connect import connect, connect_status
@@ -68,6 +69,7 @@ urlpatterns = [
         {"form": "json"},
         name="deliveries-export-json",
     ),
+    path("settings/health/", health, name="health"),
     path("settings/storage/", storage, name="storage"),
     path("runs/<uuid:run_id>/", run_detail, name="detail"),
     path("runs/<uuid:run_id>/review/", review, name="review"),

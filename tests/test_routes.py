@@ -40,6 +40,7 @@ from policies.publish.stops import issue_stop
 from policies.pull.fleet import Sign, write_signs
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.decide import decide
+from runs.models import Checkpoint
 from tests.factories import (
     make_checkpoint,
     make_invitation,
@@ -281,12 +282,31 @@ def a_decided_checkpoint(tenant: Tenant) -> list[Any]:
     return [opened.checkpoint_id]
 
 
+def checkpoints_waiting(tenant: Tenant) -> list[Any]:
+    a_checkpoint(tenant)
+    return []
+
+
+def _newest(tenant: Tenant) -> str:
+    newest = Checkpoint.objects.filter(tenant=tenant.pk, state="open").order_by("pk").last()
+    return f"{tenant.slug}:{newest.checkpoint_id if newest else uuid4()}"
+
+
+def claim_of_row(tenant: Tenant) -> dict[str, Any]:
+    return {"claim": _newest(tenant)}
+
+
+def stop_of_rows(tenant: Tenant) -> dict[str, Any]:
+    return {"action": "stop", "do": "1", "pick": f"{_newest(tenant)}:1"}
+
+
 def a_reviewer(tenant: Tenant) -> dict[str, Any]:
     return {"to": next((person.pk for person in reviewers_of(tenant)), "")}
 
 
 OPEN = {
-    "healthz",
+    # Tell what is alive; the numbers of /metrics are for loopback or who has its token.
+    *("healthz", "livez", "readyz", "metrics"),
     "tenants:login",
     "tenants:logout",
     # Opened by links that only their owner has; each has tests of its own.
@@ -323,8 +343,16 @@ ROUTES: dict[str, Page] = {
     "runs:checkpoint-release": Thing(arguments=a_checkpoint, act=REVIEWERS, changes=False),
     "runs:checkpoint-hand-over": Thing(arguments=a_checkpoint, act=REVIEWERS, form=a_reviewer),
     "runs:checkpoint-note": Thing(arguments=a_checkpoint, act=REVIEWERS, form=lambda _: {"text": "x"}),
+    "runs:review-queue": Page(arguments=checkpoints_waiting, see=EVERYBODY),
+    "runs:review-export": Page(arguments=checkpoints_waiting, see=EVERYBODY),
+    "runs:review-new-count": Page(see=EVERYBODY, shows=False),
+    "runs:review-act": Page(act=REVIEWERS, form=claim_of_row, hidden_from=STRANGERS),
+    "runs:review-bulk": Page(
+        see=REVIEWERS | {"foreign_admin"}, act=REVIEWERS | {"foreign_admin"}, form=stop_of_rows, shows=False
+    ),
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
+    "runs:health": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
     "runs:job-types": Page(see=EVERYBODY, shows=False),
     "runs:live-count": Page(arguments=a_live_run, see=VIEWERS, hidden_from=STRANGERS),
     "runs:sources-used": Page(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
@@ -48,7 +49,9 @@ class Executor:
             finally:
                 connection.close()  # gives it back to the pool of connections
 
-        return await asyncio.get_running_loop().run_in_executor(pool, work)
+        # The thread's log lines and audit rows carry the request's id.
+        context = copy_context()
+        return await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(work))
 
     def shutdown(self) -> None:
         self._work.shutdown(wait=True, cancel_futures=True)

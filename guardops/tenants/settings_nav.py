@@ -47,6 +47,7 @@ PAGES = [
     SettingsPage("tenants:keys", "API keys", administers_a_tenant, ("tenants:key-",)),
     SettingsPage("tenants:audit", "Audit trail", reads_the_trail),
     SettingsPage("runs:storage", "Storage", access.reads_storage),
+    SettingsPage("runs:health", "System health", access.reads_storage),
     SettingsPage("tenants:account", "Account", anybody, ("tenants:password-change",)),
 ]
 

@@ -1,4 +1,4 @@
-"""Adds what the radar of sources reads: an index by source, and the days' runs as a whole.
+"""Adds what the radar of sources reads, an index by source and the days' runs as a whole; and signs of life.
 
 Days that were folded before are counted from the runs that are still kept, up to fold's mark and under its
 lock, so that nothing is counted twice.
@@ -39,6 +39,16 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunPython(count_days, forget_days),
+        migrations.CreateModel(
+            name="Pulse",
+            fields=[
+                ("name", models.TextField(db_collation="C", primary_key=True, serialize=False)),
+                ("at", models.DateTimeField()),
+                ("well_at", models.DateTimeField(null=True)),
+                ("error", models.TextField(blank=True, db_collation="C", default="")),
+            ],
+            options={"db_table": "pulse"},
+        ),
         migrations.AddIndex(
             model_name="sourceday",
             index=models.Index(fields=["kind", "name", "day"], name="source_day_source"),

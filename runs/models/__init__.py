@@ -1,5 +1,6 @@
 from .alerts import Evaluation, Incident, IncidentStep, Rule, Silence
 from .checkpoints import Checkpoint, CheckpointNote, Decision
+from .health import Pulse
 from .live import LiveRun, RefusedWork
 from .notify import Channel, Notification
 from .retention import RetentionRun, RunHorizon
@@ -21,6 +22,7 @@ __all__ = [
     "IngestSpan",
     "LiveRun",
     "Notification",
+    "Pulse",
     "RefusedWork",
     "RetentionRun",
     "Rollup",

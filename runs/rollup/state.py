@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+
+from django.db import connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +30,14 @@ class State:
         )
         row = cursor.fetchone()
         return cls(*row) if row else None
+
+
+def read_lag(now: datetime) -> timedelta | None:
+    """Return how far counting is behind; nothing where nothing waits, None where it has never begun."""
+    with connection.cursor() as cursor:
+        state = State.read(cursor)
+        cursor.execute("SELECT EXISTS (SELECT FROM ingest_span WHERE mark >= %s)", [state.last if state else 0])
+        (waiting,) = cursor.fetchone()
+    if state is None or state.folded_at is None:
+        return None
+    return max(timedelta(0), now - state.folded_at) if waiting else timedelta(0)

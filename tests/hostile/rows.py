@@ -23,6 +23,7 @@ from policies.publish.stops import issue_stop
 from policies.publish.writing import publishing
 from policies.pull.fleet import Sign, write_signs
 from runs.choices import StopVerdict
+from runs.health.pulse import write_pulse
 from runs.models import Run, StopReview
 from runs.review.stops import review_stop
 from tests.factories import NOW, make_invitation, make_key, make_member
@@ -44,6 +45,7 @@ SAFE = {
     *("ExternalRun.external_id", "TaskCompletion.root_task_id", "RunSource.kind", "RunSource.name"),
     *("Rollup.job_type", "Rollup.release", "Histogram.job_type", "Histogram.release"),
     *("Histogram.step_unit", "SourceDay.kind", "SourceDay.name", "RetentionRun.progress"),
+    "Pulse.name",
 }
 POSTED = {"Run", "LiveRun", "RefusedWork"}
 """Models that hostile events fill."""
@@ -62,6 +64,7 @@ FILLED: dict[type[models.Model], list[str]] = {
     Stop: ["name", "reason"],
     StopReview: ["detector", "note"],
     apps.get_model("runs", "RetentionRun"): ["error"],
+    apps.get_model("runs", "Pulse"): ["error"],
 }
 
 
@@ -91,6 +94,7 @@ def insert_hostile_rows(tenant: Tenant, person: User, runs: list[Run]) -> None:
         write_signs({(tenant.pk, str(uuid4())): Sign(NOW, "", "", "")})
     wanted = [Wanted(f"name-{number}.example", reason="x") for number, _ in enumerate(PAYLOADS)]
     block_sources(Reach(organisation, tenant), wanted, actor=person, now=NOW)
+    write_pulse("heartbeat", NOW)
     for run in runs:
         review_stop(
             run, verdict=StopVerdict.FALSE_STOP, detector="x", note="", actor=person, now=NOW, seen=None
