@@ -29,6 +29,7 @@ from runs.ingest.results import Recorded
 from runs.ingest.rows import MAX_BACK, MAX_BACKFILL, Receipt
 
 from .bodies import AnyRequest, discard
+from .counts import count_events
 from .problems import Refusal
 from .services import Services
 
@@ -70,9 +71,12 @@ async def _store(prepared: Prepared, holder: KeyHolder, services: Services) -> E
     if wait := services.rates.take(holder.key_id, prepared.total, time.monotonic()):
         raise Refusal("rate_limited", "This key sends too many events.", retry_after=math.ceil(wait))
     if prepared.total and len(prepared.rejected) == prepared.total:
+        count_events(0, 0, prepared.total)
         raise _all_rejected(prepared.rejected, prepared.unknown_fields)
     async with services.turns.take({row.tenant_id for row in prepared.rows}):
         recorded, revisions = await services.executor.db(_record, prepared.rows, holder)
+    taken = recorded.accepted + recorded.duplicates
+    count_events(recorded.accepted, recorded.duplicates, prepared.total - taken)
     results = sorted([*prepared.rejected, *recorded.results], key=lambda result: result.index)
     if prepared.total and recorded.refused + len(prepared.rejected) == prepared.total:
         raise _all_rejected(results, prepared.unknown_fields)
