@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from guardops.tenants.models import User
 
 _IN_BAR = ("state", "tenant", "job", "reason", "sort", "q", "mine")
+_BEFORE_ALL = "1970-01-01T00:00:00Z"
 _NO_CHIPS = {*_IN_BAR, "size", "after"}
 
 
@@ -161,16 +162,16 @@ def live_query(queue: Queue, plain: QueryDict) -> str:
 
 
 class LiveForm(forms.Form):
-    """What an open page shows, sent back as the page was given it."""
+    """What an open page shows, sent back as the page was given it; nothing where it is left out."""
 
-    since = forms.CharField(max_length=40)
+    since = forms.CharField(max_length=40, required=False)
     seen = forms.CharField(max_length=33 * MOST_NAMED, required=False)
     rows = forms.CharField(max_length=33 * MOST_NAMED, required=False)
 
     def clean_since(self) -> datetime:
         since = None
         with suppress(ValueError):  # a day that no calendar has
-            since = parse_datetime(self.cleaned_data["since"])
+            since = parse_datetime(self.cleaned_data["since"] or _BEFORE_ALL)
         if since is None or timezone.is_naive(since):
             raise forms.ValidationError("This is no moment.")
         return since

@@ -1,4 +1,4 @@
-"""What is done from the queue: rows claimed, given back and undone where they stand, and several decided alike."""
+"""What is done from the queue: rows claimed, given back and undone in place, and several decided alike."""
 
 from __future__ import annotations
 
@@ -195,10 +195,7 @@ def test_preview_leaves_out_what_cannot_be_decided_with_others_and_says_why(
 def test_preview_names_who_works_on_one(desk: Client, opened: Opened, bob: User, now: datetime) -> None:
     checkpoint = opened()
     claim(checkpoint, actor=bob, now=now)
-    assert (
-        "bob</bdi>" in preview(desk, "stop", checkpoint).content.decode()
-        or "bob works on it" in preview(desk, "stop", checkpoint).content.decode()
-    )
+    assert "bob works on it" in preview(desk, "stop", checkpoint).content.decode()
 
 
 def test_what_one_may_only_read_is_left_out_and_what_is_foreign_is_not_known(
