@@ -9,7 +9,7 @@ with a title, and nothing carries a style attribute (the content security policy
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ class Line:
 
     css: str
     name: str
-    values: Sequence[int | None]
+    values: Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,18 +193,23 @@ def line_chart(
     *,
     label_steps: Sequence[int],
     cap: int | None = None,
+    say: Callable[[float], str] = "{:,}".format,
+    least: float = 1,
 ) -> Chart:
-    """Draw lines over time, each named at its end, with the cap dashed where one is given."""
+    """Draw lines over time, each named at its end, with the cap dashed where one is given.
+
+    ``say`` writes a value; what is smaller than ``least`` gets no tick of its own.
+    """
     values = [value for line in lines for value in line.values if value is not None]
     drawings = []
     for css, frame in zip(("chart-wide", "chart-phone"), LINE_FRAMES, strict=True):
-        y, ticks = _y_axis(max([1, *values, cap or 0]), frame)
+        y, ticks = _y_axis(max([least, *values, cap or 0]), frame, least, say if least < 1 else _short)
         slots = [
             _slot(
                 frame,
                 columns,
                 i,
-                _line_title(column, lines, i),
+                _line_title(column, lines, i, say),
                 points=tuple(_px(y(line.values[i])) for line in lines if line.values[i] is not None),
             )
             for i, column in enumerate(columns)
@@ -216,7 +221,7 @@ def line_chart(
                 ticks,
                 _x_ticks(frame, columns, slots, label_steps),
                 tuple(slots),
-                strokes=_strokes(slots, lines, y, cap),
+                strokes=_strokes(slots, lines, y, cap, say),
                 cap=Tick(_px(y(cap)), f"cap {cap:,}") if cap else None,
             )
         )
@@ -276,13 +281,16 @@ def _segment(layer: Layer, i: int, column: Column, ends: tuple[float, float], y:
     return Mark(top, _px(y(low) - top), layer.css, layer.hrefs[i], title)
 
 
-def _y_axis(highest: int, frame: Frame) -> tuple[Any, tuple[Tick, ...]]:
-    steps = (max(1.0, detroit.tick_step(0, highest, count)) for count in range(_MAX_STEPS, 0, -1))
+def _y_axis(
+    highest: float, frame: Frame, least: float = 1, say: Callable[[float], str] | None = None
+) -> tuple[Any, tuple[Tick, ...]]:
+    steps = (max(float(least), detroit.tick_step(0, highest, count)) for count in range(_MAX_STEPS, 0, -1))
     step = next(step for step in steps if math.ceil(highest / step) <= _MAX_STEPS)
     top = math.ceil(highest / step) * step
     y = detroit.scale_linear().set_domain([0, top]).set_range([frame.plot_bottom, frame.top])
     count = round(top / step)
-    return y, tuple(Tick(_px(y(k * step)), _short(k * step)) for k in range(count + 1))
+    label = say or _short
+    return y, tuple(Tick(_px(y(k * step)), label(k * step)) for k in range(count + 1))
 
 
 def _short(value: float) -> str:
@@ -309,13 +317,16 @@ def _x_ticks(
     )
 
 
-def _line_title(column: Column, lines: Sequence[Line], i: int) -> str:
-    said = ", ".join(f"{line.name} {line.values[i]:,}" for line in lines if line.values[i] is not None)
+def _line_title(column: Column, lines: Sequence[Line], i: int, say: Callable[[float], str]) -> str:
+    known = [(line.name, line.values[i]) for line in lines]
+    said = ", ".join(f"{name} {say(value)}" for name, value in known if value is not None)
     nothing = "in part, so not drawn" if column.partial else "none"
     return f"{column.title}: {said or nothing}"
 
 
-def _strokes(slots: Sequence[Slot], lines: Sequence[Line], y: Any, cap: int | None) -> tuple[Stroke, ...]:
+def _strokes(
+    slots: Sequence[Slot], lines: Sequence[Line], y: Any, cap: int | None, say: Callable[[float], str]
+) -> tuple[Stroke, ...]:
     """Draw the lines; labels at their ends are pushed apart, downwards from the cap's."""
     free = y(cap) + _LABEL_GAP if cap else 0.0
     strokes = []
@@ -325,7 +336,7 @@ def _strokes(slots: Sequence[Slot], lines: Sequence[Line], y: Any, cap: int | No
             continue
         at = max(y(last), free)
         free = at + _LABEL_GAP
-        strokes.append(Stroke(line.css, _path(slots, line.values, y), f"{line.name} {last:,}", _px(at)))
+        strokes.append(Stroke(line.css, _path(slots, line.values, y), f"{line.name} {say(last)}", _px(at)))
     return tuple(strokes)
 
 

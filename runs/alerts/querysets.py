@@ -11,6 +11,7 @@ from runs.choices import IncidentState
 
 if TYPE_CHECKING:
     from guardops.tenants.access import Visible
+    from guardops.tenants.models import User
     from runs.models import Incident, Silence  # noqa: F401 (named in quotes below)
 
 
@@ -36,6 +37,16 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
     def among(self, states: Collection[str]) -> IncidentQuerySet:
         """Incidents in any of ``states``."""
         return self.filter(state__in=states)
+
+    def of_rule(self, kind: str) -> IncidentQuerySet:
+        return self.filter(rule=kind)
+
+    def as_severe_as(self, severity: str) -> IncidentQuerySet:
+        return self.filter(severity=severity)
+
+    def looked_after_by(self, user: User) -> IncidentQuerySet:
+        """Incidents that were given to somebody, or that nobody was given and they acknowledged."""
+        return self.filter(Q(assigned_to=user) | Q(assigned_to=None, acknowledged_by=user))
 
 
 class SilenceQuerySet(models.QuerySet["Silence"]):
