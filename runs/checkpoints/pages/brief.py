@@ -13,7 +13,8 @@ from guardops.guard.checkpoints import PendingCall
 from guardops.guard.events import LedgerRow
 from guardops.tenants.access import role_in
 from guardops.tenants.choices import Role
-from runs.checkpoints.moving import Change, change_of
+from runs.checkpoints.errors import Change
+from runs.checkpoints.moving import change_of
 from runs.checkpoints.packet import Packet, read_packet
 from runs.checkpoints.words import (
     Said,

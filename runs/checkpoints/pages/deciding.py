@@ -75,11 +75,10 @@ def _ask(request: PageRequest, brief: Brief, offer: Offer) -> HttpResponse:
 def _lost(request: PageRequest, offer: Offer, told: CheckpointChanged) -> HttpResponse:
     """Say who was faster and when, and keep what was written: to decide anew, or as a note."""
     brief = tell(told.current, request.user, timezone.now())
-    context = _context(request, brief, offer) | {"change": told.change}
-    if brief.waits:
-        offer.form.data = offer.form.data.copy()
-        offer.form.data["version"] = str(told.current.version)
-    else:
+    again = request.POST.copy()
+    again["version"] = str(told.current.version)
+    context = _context(request, brief, offer_of(brief, offer.action, again)) | {"change": told.change}
+    if not brief.waits:
         context["note_form"] = NoteForm(initial={"text": _written(offer)})
     return render(request, "runs/checkpoints/decide.html", context, status=409)
 

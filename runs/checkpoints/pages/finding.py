@@ -15,7 +15,7 @@ from runs.checkpoints.moving import fresh
 from runs.models import Checkpoint
 
 if TYPE_CHECKING:
-    from guardops.tenants.pages.requests import AuthenticatedRequest
+    from runs.reports.pages import PageRequest
 
 
 def find_checkpoints(seen: Visible, checkpoint_id: UUID, slug: str) -> list[Checkpoint]:
@@ -31,7 +31,7 @@ def find_checkpoints(seen: Visible, checkpoint_id: UUID, slug: str) -> list[Chec
     return found
 
 
-def find_to_act(request: AuthenticatedRequest, checkpoint_id: UUID) -> Checkpoint:
+def find_to_act(request: PageRequest, checkpoint_id: UUID) -> Checkpoint:
     """Return the checkpoint that a reviewer acts on; a stranger gets 404, a role too low 403.
 
     Where several tenants have one of that id, the address must say whose.

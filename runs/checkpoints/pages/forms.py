@@ -65,7 +65,7 @@ class DecideForm(forms.Form):
         data: Mapping[str, Any] | None = None,
         initial: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(data, initial=initial, auto_id=f"{action}-%s")
+        super().__init__(data, initial=dict(initial or {}), auto_id=f"{action}-%s")
         self.action, self.packet, self.ceiling = action, packet, ceiling
         for place, call in enumerate(packet.uncertain):
             self.fields[f"{HAPPENED}{place}"] = _happened(call)
@@ -104,12 +104,12 @@ class DecideForm(forms.Form):
 
     def _change(self) -> DecisionChange:
         said = self.cleaned_data
-        added = {name: said.get(f"budget_{name}") or 0 for name in _BUDGETS}
+        added = {name: said[f"budget_{name}"] for name in _BUDGETS if said.get(f"budget_{name}")}
         return DecisionChange(
             input=said["input"] or None,
             evidence=said["evidence"] or None,
             blocked_sources=tuple(source_of(value) for value in said["blocked_sources"]),
-            budget=AddedBudget(steps=added["steps"], seconds=added["seconds"], cost=Decimal(added["cost"])),
+            budget=AddedBudget(**added),
         )
 
     def _reconciled(self) -> Iterator[Reconciled]:
@@ -237,7 +237,17 @@ def initial_of(change: DecisionChange, reason: str) -> dict[str, Any]:
         "blocked_sources": [value_of(source) for source in change.blocked_sources],
         "budget_steps": added.steps or None,
         "budget_seconds": added.seconds or None,
-        "budget_cost": added.cost.normalize() if added.cost else None,
+        "budget_cost": _plain(added.cost) if added.cost else None,
+    }
+
+
+def reconciled_as(told: Sequence[Reconciled], packet: Packet) -> dict[str, str]:
+    """Return the answers on writes of unknown outcome as a form has them."""
+    happened = {(call.tool, call.args_hash): call.happened for call in told}
+    return {
+        f"{HAPPENED}{place}": "yes" if happened[call.tool, call.args_hash] else "no"
+        for place, call in enumerate(packet.uncertain)
+        if (call.tool, call.args_hash) in happened
     }
 
 
@@ -249,8 +259,13 @@ def _happened(call: PendingCall) -> forms.ChoiceField:
     )
 
 
+def _plain(amount: Decimal) -> str:
+    """Return an amount without noughts that say nothing: ``0.6``, ``10``."""
+    return f"{amount.normalize():f}"
+
+
 def _budget(name: str, label: str, most: int | Decimal) -> forms.Field:
-    told = f"At most {most:f}" if isinstance(most, Decimal) else f"At most {most:,}"
+    told = f"At most {_plain(most) if isinstance(most, Decimal) else f'{most:,}'}"
     errors = {"max_value": f"{told} may be added here. The policy says so."}
     options: dict[str, Any] = {"label": label, "required": False, "min_value": 0, "max_value": most}
     if name == "cost":

@@ -9,20 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from guardops import shown
 from guardops.guard.decisions import AddedBudget, DecisionAction, DecisionChange
 from guardops.guard.reasons import Reason
 from runs.checkpoints.ceiling import ceiling_of
-from runs.checkpoints.suggestions import Suggestion, suggestions
+from runs.checkpoints.suggestions import suggestions
 from runs.checkpoints.words import ACTIONS, ActionWords
-from runs.models import Decision
 
-from .forms import DecideForm, form_for, initial_of
+from .forms import DecideForm, form_for, initial_of, reconciled_as
 
 if TYPE_CHECKING:
     from .brief import Brief
+    from .receipts import Receipt
 
 KEYS: dict[DecisionAction, str] = {
     DecisionAction.APPROVE: "y",
@@ -92,8 +90,14 @@ def offer_of(brief: Brief, action: DecisionAction, data: Mapping[str, Any] | Non
     ceiling = ceiling_of(brief.checkpoint, brief.now, brief.packet)
     found = suggestions(brief.checkpoint, brief.packet, ceiling)
     suggestion = next((one for one in found if one.action is action), None)
-    initial = _initial(brief, action, suggestion)
-    change = suggestion.change if suggestion else None
+    taken_back = _taken_back(brief, action)
+    change, reason = (suggestion.change, suggestion.reason) if suggestion else (None, "")
+    initial: dict[str, Any] = {"version": brief.checkpoint.version}
+    if taken_back is not None:
+        change, reason = taken_back.change, taken_back.decision.reason
+        initial["answer"] = taken_back.decision.answer
+        initial |= reconciled_as(taken_back.reconciled, brief.packet)
+    initial |= initial_of(change or DecisionChange(), reason)
     return Offer(
         action,
         form_for(action, brief.packet, ceiling, data=data, initial=initial),
@@ -103,6 +107,12 @@ def offer_of(brief: Brief, action: DecisionAction, data: Mapping[str, Any] | Non
     )
 
 
+def _taken_back(brief: Brief, action: DecisionAction) -> Receipt | None:
+    """Return what the reader decided last and took back: the form begins with it, so that nothing is lost."""
+    last = next((one for one in brief.undone if one.decision.undone_by_id == brief.reader.pk), None)
+    return last if last is not None and last.decision.action == action else None
+
+
 def _first(brief: Brief, offers: Sequence[Offer]) -> DecisionAction:
     if brief.packet.refused:
         return DecisionAction.APPROVE
@@ -110,24 +120,6 @@ def _first(brief: Brief, offers: Sequence[Offer]) -> DecisionAction:
         return DecisionAction.STOP
     resume = next(offer for offer in offers if offer.action is DecisionAction.RESUME)
     return DecisionAction.RESUME if resume.effects else DecisionAction.FORCE_ANSWER
-
-
-def _initial(brief: Brief, action: DecisionAction, suggestion: Suggestion | None) -> dict[str, Any]:
-    """Return what the form is filled in with: what its reader took back a moment ago, else the suggestion."""
-    initial: dict[str, Any] = {"version": brief.checkpoint.version}
-    taken_back = next(
-        (one.decision for one in brief.undone if one.decision.undone_by_id == brief.reader.pk), None
-    )
-    if taken_back is not None and taken_back.action == action:
-        return initial | _as_written(taken_back)
-    if suggestion is not None:
-        initial |= initial_of(suggestion.change or DecisionChange(), suggestion.reason)
-    return initial
-
-
-def _as_written(decision: Decision) -> dict[str, Any]:
-    change = msgspec.convert(decision.change, DecisionChange)
-    return initial_of(change, decision.reason) | {"answer": decision.answer}
 
 
 def _does(brief: Brief, action: DecisionAction, change: DecisionChange | None) -> str:
