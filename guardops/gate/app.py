@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import django
-from litestar import Litestar
+from litestar import Litestar, Request
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.types import Message, Scope
+from structlog.contextvars import bind_contextvars
 
 django.setup()
 
 from .bundles import pull_bundle, pull_bundles  # noqa: E402
+from .checkpoints import consume_decision, get_checkpoint  # noqa: E402
 from .docs import docs, openapi, stylesheet  # noqa: E402
 from .events import post_events  # noqa: E402
 from .health import livez, readyz  # noqa: E402
 from .lifespan import lifespan  # noqa: E402
+from .metrics import metrics  # noqa: E402
 from .problems import HANDLERS, request_id  # noqa: E402
 from .services import Services  # noqa: E402
 
@@ -30,6 +35,11 @@ def provide_services(state: State) -> Services:
     return services
 
 
+async def bind_request_id(request: Request[Any, Any, Any]) -> None:
+    """Let every log line of a request, and what its threads write, carry its id."""
+    bind_contextvars(request_id=request_id(request.scope))
+
+
 async def add_headers(message: Message, scope: Scope) -> None:
     if message["type"] == "http.response.start":
         headers = list(message["headers"])
@@ -41,9 +51,22 @@ async def add_headers(message: Message, scope: Scope) -> None:
 
 def make_app() -> Litestar:
     return Litestar(
-        route_handlers=[post_events, pull_bundle, pull_bundles, openapi, docs, stylesheet, livez, readyz],
+        route_handlers=[
+            post_events,
+            pull_bundle,
+            pull_bundles,
+            get_checkpoint,
+            consume_decision,
+            openapi,
+            docs,
+            stylesheet,
+            livez,
+            readyz,
+            metrics,
+        ],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=dict(HANDLERS),
+        before_request=bind_request_id,
         before_send=[add_headers],
         lifespan=[lifespan],
         openapi_config=None,

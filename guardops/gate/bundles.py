@@ -6,13 +6,10 @@ the moment they have been answered.
 
 from __future__ import annotations
 
-import functools
 import gzip
-import random
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
-from urllib.parse import parse_qs
 
 import msgspec
 from litestar import Request, asgi
@@ -30,8 +27,8 @@ from policies.pull.reading import Held
 from .bodies import AnyRequest
 from .problems import Refusal
 from .services import Services
+from .waiting import hung_up, seconds_to_hold
 
-MAX_WAIT = 60.0
 MAX_SAID = 256
 """Characters of a header that are kept; none that means something is longer."""
 POLL_AFTER = b"10"
@@ -82,7 +79,7 @@ async def pull_bundle(scope: HTTPScope, receive: Receive, send: Send) -> None:
     asked = Asked(headers.get(b"if-none-match", ""), reject)
     held = await _newest(services.hub, tenant_id)
     long_poll = not services.hub.full
-    seconds = _wait_of(scope) if long_poll else 0.0
+    seconds = seconds_to_hold(scope["query_string"]) if long_poll else 0.0
     if seconds and asked.has(held):
         if not await _wait(services.hub, [tenant_id], holder, seconds, receive):
             return
@@ -109,7 +106,7 @@ async def pull_bundles(scope: HTTPScope, receive: Receive, send: Send) -> None:
     asked = {slug: Asked(wanted[slug].etag, wanted[slug].reject) for slug in known}
     held = await _newest_of(services.hub, known)
     long_poll = not services.hub.full
-    seconds = _wait_of(scope) if long_poll else 0.0
+    seconds = seconds_to_hold(scope["query_string"]) if long_poll else 0.0
     if seconds and len(held) == len(wanted) and all(asked[slug].has(held[slug]) for slug in held):
         if not await _wait(services.hub, known.values(), holder, seconds, receive):
             return
@@ -142,36 +139,14 @@ def _see(fleet: Fleet, tenant_id: int, headers: Mapping[bytes, str], applied: st
         fleet.seen(tenant_id, guard[:MAX_SAID], sign)
 
 
-def _wait_of(scope: Scope) -> float:
-    """Return for how long the request may be held: as asked, and a sixteenth more at random."""
-    return _wait_asked(scope["query_string"]) * random.uniform(1, 17 / 16)
-
-
-@functools.lru_cache(maxsize=64)
-def _wait_asked(query: bytes) -> float:
-    text = parse_qs(query.decode("latin-1")).get("wait", ["0"])[-1]
-    try:
-        asked = float(text)
-    except ValueError:
-        asked = float("nan")
-    if not 0 <= asked <= MAX_WAIT:
-        raise Refusal("bad_request", f"wait lies between 0 and {MAX_WAIT:.0f} seconds.")
-    return asked
-
-
 async def _wait(
     hub: Hub, tenant_ids: Collection[int], holder: KeyHolder, seconds: float, receive: Receive
 ) -> bool:
     """Wait for news; False where there is nobody left to answer."""
-    why = await hub.wait(tenant_ids, holder.key_id, seconds, _hung_up(receive))
+    why = await hub.wait(tenant_ids, holder.key_id, seconds, hung_up(receive))
     if why is Woken.KEY_DEAD:
         raise Refusal("key_revoked", "The key ended while its guard waited.")
     return why is not Woken.GONE
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _newest(hub: Hub, tenant_id: int) -> Held:

@@ -17,10 +17,14 @@ from django.db import Error as DatabaseError
 from litestar import Litestar
 
 from guardops.tenants.keys import write_last_used
+from policies.publish.bundles import CHANNEL as BUNDLES
 from policies.pull.fleet import write_signs
 from policies.pull.hub import SWEEP_SECONDS
 from policies.pull.listening import listen
 from policies.pull.reading import read_dead_keys, read_stale
+from runs.checkpoints.moving import CHANNEL as CHECKPOINTS
+from runs.checkpoints.waits import SWEEP_SECONDS as SWEEP_WAITS_SECONDS
+from runs.checkpoints.waits import read_moved
 from runs.partitions import ensure_partitions
 
 from .services import Services, make_services
@@ -39,7 +43,13 @@ async def lifespan(app: Litestar) -> AsyncIterator[None]:
         waits=settings.GATE_WAITS,
     )
     app.state.services = services
-    work = [_do_chores(services), _sweep_bundles(services), _write_fleet(services), listen(services.hub)]
+    work = [
+        _do_chores(services),
+        _sweep_bundles(services),
+        _sweep_checkpoints(services),
+        _write_fleet(services),
+        _listen(services),
+    ]
     tasks = [asyncio.create_task(coroutine) for coroutine in work]
     _drain_on_sigterm(services)
     try:
@@ -77,6 +87,33 @@ async def _sweep_bundles(services: Services) -> None:
                 services.hub.end_keys(await services.executor.keys(read_dead_keys, keys, datetime.now(UTC)))
         except DatabaseError as error:
             log.warning("bundles not looked after: %s", error)
+
+
+async def _sweep_checkpoints(services: Services) -> None:
+    """Ask every two seconds which of the checkpoints that guards wait for have something to tell them."""
+    while True:
+        await asyncio.sleep(SWEEP_WAITS_SECONDS)
+        if not (keys := services.waits.keys()):
+            continue
+        try:
+            now = datetime.now(UTC)
+            for key in await services.executor.keys(read_moved, keys, now):
+                services.waits.hear(key)
+            services.waits.end_keys(
+                await services.executor.keys(read_dead_keys, services.waits.key_ids(), now)
+            )
+        except DatabaseError as error:
+            log.warning("checkpoints not looked after: %s", error)
+
+
+async def _listen(services: Services) -> None:
+    """Hear of new revisions and of checkpoints that have moved."""
+
+    def missed() -> None:
+        services.hub.hear_anything()
+        services.waits.hear_anything()
+
+    await listen({BUNDLES: services.hub.heard, CHECKPOINTS: services.waits.heard}, missed)
 
 
 async def _write_fleet(services: Services) -> None:

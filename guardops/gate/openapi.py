@@ -10,12 +10,14 @@ from typing import Any
 import msgspec
 
 from guardops.guard.bundle import Bundle
+from guardops.guard.decisions import CheckpointReply, Consume, Grant
 from guardops.guard.events import MAX_EVENTS
 from guardops.guard.replies import BundlesAsked, BundlesReply, EventsReply
 from guardops.guard.wire import Event
 
 from .bodies import MEDIA_TYPES
 from .openapi_bundles import example, get_bundle, post_bundles
+from .openapi_checkpoints import get_checkpoint, post_consume
 from .openapi_parts import REF, answer, parameter, problems, read
 from .problems import KINDS, EventsProblem
 
@@ -33,12 +35,29 @@ _BACKFILL = parameter(
     "With 1 and the scope events:backfill, events of the last 400 days keep their time.",
     {"type": "string", "enum": ["1"]},
 )
+_OF_OTHERS = frozenset(
+    {
+        *("not_found", "method_not_allowed"),
+        *("unknown_checkpoint", "already_consumed", "wrong_artifact", "not_delivered", "decision_expired"),
+    }
+)
+"""Codes that no post of events is answered with."""
 
 
 @functools.cache
 def document() -> dict[str, Any]:
     """Return the document as plain data."""
-    types = [Event, EventsReply, EventsProblem, Bundle, BundlesAsked, BundlesReply]
+    replies = [
+        EventsReply,
+        EventsProblem,
+        Bundle,
+        BundlesAsked,
+        BundlesReply,
+        CheckpointReply,
+        Consume,
+        Grant,
+    ]
+    types = [Event, *replies]
     (event, *_), schemas = msgspec.json.schema_components(types, ref_template=REF)
     bundle = {"$ref": REF.format(name="Bundle")}
     schemas["Bundle"]["example"] = example()
@@ -57,6 +76,8 @@ def document() -> dict[str, Any]:
             "/api/v1/events": {"post": _post_events()},
             "/api/v1/bundle": {"get": get_bundle()},
             "/api/v1/bundles": {"post": post_bundles()},
+            "/api/v1/checkpoints/{checkpoint_id}": {"get": get_checkpoint()},
+            "/api/v1/checkpoints/{checkpoint_id}/consume": {"post": post_consume()},
             "/api/v1/openapi.json": {"get": read("This document.", "application/json", {"type": "object"})},
             "/api/v1/docs": {"get": read("This document as a page.", "text/html", {"type": "string"})},
             "/livez": {"get": read("Whether the process is alive.", "text/plain", {"type": "string"})},
@@ -99,7 +120,7 @@ def _post_events() -> dict[str, Any]:
         MEDIA_TYPES[0]: {"schema": {"oneOf": [events, wrapped, event]}, "examples": examples}
     }
     content |= {media_type: {"schema": one_a_line} for media_type in MEDIA_TYPES[1:]}
-    codes = [code for code in KINDS if code not in {"not_found", "method_not_allowed"}]
+    codes = [code for code in KINDS if code not in _OF_OTHERS]
     return {
         "operationId": "postEvents",
         "summary": "Send what guards saw: runs, work that was refused, and what people have to decide.",

@@ -8,17 +8,10 @@ from pathlib import Path
 
 from guardops.guard.bundle import etag, short_hash
 
-from .bundles import MAX_WAIT, POLL_AFTER, POLL_AFTER_FULL
-from .openapi_parts import REF, Piece, answer, header, parameter, problems
+from .bundles import POLL_AFTER, POLL_AFTER_FULL
+from .openapi_parts import REF, Piece, answer, header, parameter, problems, wait
 
 _EXAMPLE = Path(__file__).with_name("examples") / "bundle.json"
-_WAIT = parameter(
-    "wait",
-    "query",
-    f"Seconds to wait for news, 0 to {MAX_WAIT:.0f}; the server adds up to a sixteenth.",
-    {"type": "number", "minimum": 0, "maximum": MAX_WAIT, "default": 0},
-    30,
-)
 _GUARD = parameter(
     "GuardOps-Guard",
     "header",
@@ -51,7 +44,7 @@ def get_bundle() -> Piece:
             " one brought: GuardOps-Applied says what is in force. A guard puts a lower revision in force"
             " only with another epoch."
         ),
-        "parameters": [_WAIT, *_headers()],
+        "parameters": [wait(), *_headers()],
         "responses": {
             "200": answer("The newest bundle, whole.", "application/json", "Bundle")
             | {"headers": _etag() | _poll() | _encoding()},
@@ -74,7 +67,7 @@ def post_bundles() -> Piece:
             " changed. Tenants that the key doesn't cover, or that are gone, are named in removed. Each"
             " bundle is byte for byte what its hash proves."
         ),
-        "parameters": [_WAIT, _GUARD],
+        "parameters": [wait(), _GUARD],
         "requestBody": {
             "required": True,
             "content": {

@@ -7,6 +7,7 @@ from typing import Any
 
 from .problems import KINDS
 from .problems import MEDIA_TYPE as PROBLEM
+from .waiting import MAX_WAIT
 
 REF = "#/components/schemas/{name}"
 Piece = dict[str, Any]
@@ -41,6 +42,17 @@ def answer(description: str, media_type: str, name: str) -> Piece:
 
 def header(description: str, schema: Piece) -> Piece:
     return {"description": description, "schema": schema}
+
+
+def wait() -> Piece:
+    """Return the parameter of requests that may be held."""
+    return parameter(
+        "wait",
+        "query",
+        f"Seconds to wait for news, 0 to {MAX_WAIT:.0f}; the server adds up to a sixteenth.",
+        {"type": "number", "minimum": 0, "maximum": MAX_WAIT, "default": 0},
+        30,
+    )
 
 
 def parameter(name: str, where: str, description: str, schema: Piece, example: object = None) -> Piece:

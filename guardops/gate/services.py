@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from policies.pull.fleet import Fleet
 from policies.pull.hub import Hub
 from policies.pull.reading import Held, read_newest
+from runs.checkpoints.waits import Waits
 
 from .admission import Admission
 from .bodies import Bodies
@@ -26,6 +27,7 @@ class Services:
     turns: Turns
     rates: Rates
     hub: Hub
+    waits: Waits
     fleet: Fleet = field(default_factory=Fleet)
     draining: bool = False
 
@@ -33,6 +35,7 @@ class Services:
         """Take nothing new, and let go whoever waits."""
         self.draining = True
         self.hub.drain()
+        self.waits.drain()
 
 
 def make_services(*, threads: int, events_per_second: float, waits: int) -> Services:
@@ -48,4 +51,5 @@ def make_services(*, threads: int, events_per_second: float, waits: int) -> Serv
         turns=Turns(),
         rates=Rates(events_per_second),
         hub=Hub(newest, most_waits=waits),
+        waits=Waits(waits),
     )

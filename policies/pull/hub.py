@@ -146,6 +146,12 @@ class Hub:
         else:
             room.timer = asyncio.get_running_loop().call_later(delay, self._refresh, [tenant_id])
 
+    def heard(self, payload: str) -> None:
+        """Be told so by a notification, which begins with the tenant's id."""
+        tenant_id, _, _ = payload.partition(" ")
+        if tenant_id.isdigit():
+            self.hear(int(tenant_id))
+
     def hear_anything(self) -> None:
         """Be told that notifications may have been missed."""
         self._refresh(self._rooms)

@@ -1,44 +1,41 @@
-"""Hears of new revisions, on a connection of its own that lives as long as the gate."""
+"""Hears what the database tells a gate, on a connection of its own that lives as long as the gate."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import psycopg
 from django.db import connection
 from psycopg import sql
-
-from policies.publish.bundles import CHANNEL
-
-if TYPE_CHECKING:
-    from .hub import Hub
 
 log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 1.0
 
 
-async def listen(hub: Hub) -> None:
-    """Tell the hub of every notification, for ever; a connection that is lost is made again."""
+async def listen(heard: Mapping[str, Callable[[str], None]], missed: Callable[[], None]) -> None:
+    """Hand every notification of a channel to who hears it, for ever; a lost connection is made again.
+
+    ``missed`` is called whenever notifications may have been missed.
+    """
     while True:
         try:
-            await _listen(hub)
+            await _listen(heard, missed)
         except (psycopg.Error, OSError) as error:
-            log.warning("not listening for bundles: %s", error)
+            log.warning("not listening for news: %s", error)
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-async def _listen(hub: Hub) -> None:
+async def _listen(heard: Mapping[str, Callable[[str], None]], missed: Callable[[], None]) -> None:
     async with await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True) as session:
-        await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
-        # Only now: whatever was published before is read, whatever comes after is heard.
-        hub.hear_anything()
+        for channel in heard:
+            await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        missed()  # only now: whatever came before is read, whatever comes after is heard
         async for notification in session.notifies():
-            tenant_id, _, _ = notification.payload.partition(" ")
-            if tenant_id.isdigit():
-                hub.hear(int(tenant_id))
+            heard[notification.channel](notification.payload)
 
 
 def _parameters() -> dict[str, Any]:
