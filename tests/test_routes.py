@@ -40,7 +40,10 @@ from policies.publish.stops import issue_stop
 from policies.pull.fleet import Sign, write_signs
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.decide import decide
-from runs.models import Checkpoint
+from runs.models import Checkpoint, Notification
+from runs.notify.addresses import Address, MailAddress, WebhookAddress, new_signing_secret
+from runs.notify.channels import Place as ChannelPlace
+from runs.notify.channels import create_channel
 from tests.factories import (
     make_checkpoint,
     make_invitation,
@@ -304,6 +307,43 @@ def a_reviewer(tenant: Tenant) -> dict[str, Any]:
     return {"to": next((person.pk for person in reviewers_of(tenant)), "")}
 
 
+def a_channel(tenant: Tenant, address: Address | None = None) -> list[Any]:
+    address = address or MailAddress(("confidential@example.com",))
+    place, wants = ChannelPlace(tenant.organisation, tenant), {"name": "confidential-channel"}
+    made = create_channel(place, address, wants, actor=SYSTEM, now=NOW)
+    Notification.objects.create(
+        channel=made,
+        kind="test",
+        subject=uuid4(),
+        transition="test",
+        state="sent",
+        said="confidential",
+        **dict.fromkeys(("created_at", "due_at", "ended_at"), NOW),
+    )
+    return [made.pk]
+
+
+def a_webhook(tenant: Tenant) -> list[Any]:
+    return a_channel(tenant, WebhookAddress("https://example.com/", (new_signing_secret(),)))
+
+
+def channels_there(tenant: Tenant) -> list[Any]:
+    """Leave a channel of the tenant, and one of the installation."""
+    a_channel(tenant)
+    address = MailAddress(("confidential@example.com",))
+    create_channel(ChannelPlace(), address, {"name": "confidential-duty"}, actor=SYSTEM, now=NOW)
+    return []
+
+
+def channel_settings(tenant: Tenant) -> dict[str, Any]:
+    told = {"severity": "warning", "group_s": 20, "repeat_h": 4, "version": 1}
+    return {"name": "New name", "kind": "mail", "to": "new@example.com", **told}
+
+
+def new_channel(tenant: Tenant) -> dict[str, Any]:
+    return channel_settings(tenant) | {"place": f"tenant:{tenant.slug}"}
+
+
 OPEN = {
     # Tell what is alive; the numbers of /metrics are for loopback or who has its token.
     *("healthz", "livez", "readyz", "metrics"),
@@ -318,6 +358,7 @@ OPEN = {
 ROUTES: dict[str, Page] = {
     "runs:overview": Page(see=EVERYBODY),
     "runs:list": Page(see=EVERYBODY),
+    "runs:quality": Page(see=EVERYBODY),
     "runs:export": Page(see=EVERYBODY),
     "runs:connect": Page(
         see=EVERYBODY, act=ADMINS, form=lambda tenant: {"tenant": tenant.slug}, hidden_from=STRANGERS
@@ -353,6 +394,18 @@ ROUTES: dict[str, Page] = {
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
     "runs:health": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
+    "runs:channels": Page(arguments=channels_there, see=ADMINS_SOMEWHERE | OPERATORS),
+    "runs:channels-export": Page(arguments=channels_there, see=ADMINS_SOMEWHERE | OPERATORS),
+    "runs:channels-export-json": Page(arguments=channels_there, see=ADMINS_SOMEWHERE | OPERATORS),
+    "runs:channel-new": Page(
+        see=ADMINS_SOMEWHERE | OPERATORS, act=ADMINS_SOMEWHERE, form=new_channel, shows=False
+    ),
+    "runs:channel": Thing(arguments=a_channel, see=ADMINS, act=ADMINS, form=channel_settings),
+    "runs:channel-test": Thing(arguments=a_channel, act=ADMINS),
+    "runs:channel-rotate": Thing(arguments=a_webhook, see=ADMINS, act=ADMINS),
+    "runs:channel-delete": Thing(arguments=a_channel, see=ADMINS, act=ADMINS),
+    "runs:deliveries-export": Thing(arguments=a_channel, see=ADMINS),
+    "runs:deliveries-export-json": Thing(arguments=a_channel, see=ADMINS),
     "runs:job-types": Page(see=EVERYBODY, shows=False),
     "runs:live-count": Page(arguments=a_live_run, see=VIEWERS, hidden_from=STRANGERS),
     "runs:sources-used": Page(

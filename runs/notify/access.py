@@ -38,6 +38,20 @@ def places_to_manage(user: User) -> dict[str, Place]:
     return places
 
 
+def require_place(user: User, key: str) -> None:
+    """Let pass who manages the place that a form names, or sees none there, whom the form tells so.
+
+    Raises PermissionDenied for a place that ``user`` sees and does not manage.
+    """
+    kind, _, slug = key.partition(":")
+    if key in places_to_manage(user) or "\0" in slug:
+        return
+    tenants = access.visible_tenants(user)
+    names = {"tenant": "slug", "organisation": "organisation__slug"}
+    if kind in names and tenants.filter(**{names[kind]: slug}).exists():
+        raise PermissionDenied("This needs the role admin there.")
+
+
 def channels_to_manage(user: User) -> ChannelQuerySet:
     """Return the channels that ``user`` manages, by name; raises PermissionDenied as above."""
     places_to_manage(user)

@@ -63,6 +63,7 @@ def channels(request: AuthenticatedRequest) -> HttpResponse:
 def channel_new(request: AuthenticatedRequest) -> HttpResponse:
     places = access.places_to_manage(request.user)
     asked = request.POST if request.method == "POST" else request.GET
+    access.require_place(request.user, asked.get("place", ""))
     kind = asked.get("kind", "")
     if kind not in FORMS:
         return render(request, "runs/notify/channel_kind.html", {"kinds": KINDS})
