@@ -1,5 +1,9 @@
 from django.urls import path, register_converter
 
+from .alerts.pages import incident as incident_pages
+from .alerts.pages.listing import incidents
+from .alerts.pages.rules import rule_edit, rules
+from .alerts.pages.silences import silence_end, silence_new, silences
 from .checkpoints.pages import claiming, deciding
 from .checkpoints.pages.acting import review_act
 from .checkpoints.pages.bulk import review_bulk
@@ -7,9 +11,9 @@ from .checkpoints.pages.detail import checkpoint
 from .checkpoints.pages.export import review_export
 from .checkpoints.pages.notes import write_note
 from .checkpoints.pages.queue import new_count, review_queue
+from .health.pages import health
 from .notify.pages import channels as channel_pages
 from .notify.pages.export import channels_export, deliveries_export
-from .health.pages import health
 from .pages.advisor import advisor
 from .pages.case import run_case
 from .pages.connect import connect, connect_status
@@ -26,6 +30,7 @@ from .pages.sources_used import sources_proposed, sources_used
 from .pages.storage import storage
 from .reports import pages
 from .review.pages import review
+from .review.quality_page import quality
 from .sources.urls import SourceNameConverter
 
 app_name = "runs"
@@ -50,10 +55,27 @@ urlpatterns = [
     path("review/bulk/", review_bulk, name="review-bulk"),
     path("review/export.csv", review_export, name="review-export"),
     path("review/new/", new_count, name="review-new-count"),
+    path("quality/", quality, name="quality"),
     path("sources/", sources, name="sources"),
     path("sources/export.csv", sources_export, name="sources-export"),
     path("sources/block/", source_block, name="source-block"),
     path("sources/<slug:kind>/<source_name:name>/", source, name="source"),
+    path("alerts/", incidents, name="incidents"),
+    path("alerts/rules/", rules, name="rules"),
+    path("alerts/rules/<slug:kind>/", rule_edit, name="rule-edit"),
+    path("alerts/silences/", silences, name="silences"),
+    path("alerts/silences/new/", silence_new, name="silence-new"),
+    path("alerts/silences/<int:silence_id>/end/", silence_end, name="silence-end"),
+    path("alerts/<uuid:incident_id>/", incident_pages.incident, name="incident"),
+    path(
+        "alerts/<uuid:incident_id>/acknowledge/",
+        incident_pages.incident_acknowledge,
+        name="incident-acknowledge",
+    ),
+    path("alerts/<uuid:incident_id>/assign/", incident_pages.incident_assign, name="incident-assign"),
+    path("alerts/<uuid:incident_id>/note/", incident_pages.incident_note, name="incident-note"),
+    path("alerts/<uuid:incident_id>/resolve/", incident_pages.incident_resolve, name="incident-resolve"),
+    path("alerts/<uuid:incident_id>/reopen/", incident_pages.incident_reopen, name="incident-reopen"),
     path("alerts/channels/", channel_pages.channels, name="channels"),
     path("alerts/channels/export.csv", channels_export, name="channels-export"),
     path("alerts/channels/export.json", channels_export, {"form": "json"}, name="channels-export-json"),

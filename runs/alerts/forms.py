@@ -164,11 +164,12 @@ class RuleForm(forms.Form):
         self.spec = spec
         for limit in spec.parameters:
             numbers = forms.IntegerField if limit.is_whole else forms.FloatField
+            bounds = f"{limit.low:g} to {limit.high:g}; {limit.default:g} as it comes."
             self.fields[limit.name] = numbers(
                 label=f"{limit.label}{f' ({limit.unit})' if limit.unit else ''}",
                 min_value=limit.low,  # type: ignore[arg-type]
                 max_value=limit.high,  # type: ignore[arg-type]
-                help_text=f"{limit.help} {limit.low:g} to {limit.high:g}; {limit.default:g} as it comes.".strip(),
+                help_text=f"{limit.help} {bounds}".strip(),
             )
 
     @property

@@ -21,6 +21,7 @@ _LISTS = {
     "review": ("runs:review-queue", "Show its checkpoints"),
     "guards": ("policies:guards", "Look at its guards"),
     "storage": ("runs:storage", "Look at the storage"),
+    "health": ("runs:health", "Look at the system"),
     "source": ("runs:source", "Look at the source"),
 }
 

@@ -47,6 +47,8 @@ class Spec:
     """It may be set for one job type."""
     installation: bool = False
     """It concerns no tenant: operators see and set it."""
+    everywhere: bool = False
+    """It is judged for the installation and for each tenant."""
     step: timedelta = MINUTE
     """How long a window is."""
     counted: bool = False
@@ -54,6 +56,10 @@ class Spec:
     clear: int = 3
     """Windows in a row without it until it is over."""
     over: str = "back to usual"
+
+    def stands_in(self, tenant_id: int | None) -> bool:
+        """Say whether it is set for a tenant, or without one for the installation."""
+        return self.everywhere or self.installation == (tenant_id is None)
 
 
 def _ratio(default: float, help_: str) -> Parameter:
@@ -128,6 +134,7 @@ _SPECS = (
         Severity.WARNING,
         (Parameter("lift", "Times as often as in completed runs", 3, 1.5, 1_000, "×"),),
         per_job=False,
+        everywhere=True,
         step=QUARTER,
         clear=8,
         over="it no longer stands out",

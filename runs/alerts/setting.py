@@ -79,7 +79,7 @@ def unset_rule(row: Rule, *, actor: User, version: int) -> None:
 
 
 def _check(spec: Spec, tenant: Tenant | None, job_type: str, values: Mapping[str, float]) -> None:
-    if spec.installation != (tenant is None) or (job_type and not spec.per_job):
+    if not spec.stands_in(tenant.pk if tenant else None) or (job_type and not spec.per_job):
         raise InvalidRule("This rule is not set there.", code="misplaced")
     limits = {each.name: each for each in spec.parameters}
     if set(values) != set(limits):
