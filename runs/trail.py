@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Q
 
 from guardops.tenants.trail.kinds import Kind
+from guardops.tenants.trail.names import Names
 
-from .models import Channel, Decision, RunHorizon, StopReview
+from .models import Channel, Decision, RunHorizon, Rule, Silence, StopReview
+
+
+def _rule(row: Any, names: Names) -> str:
+    job_type = f" for {row.job_type}" if row.job_type else ""
+    return f"“{row.get_rule_display()}”{job_type} in {names.of(row, 'tenant') or 'the installation'}"
+
 
 KINDS = [
     Kind(
@@ -47,5 +56,23 @@ KINDS = [
         of_tenants=lambda ids: Q(tenant__in=ids),
         milestones={"removed_at": "removed"},
         fields={"group_s": "seconds of one message", "repeat_h": "hours until it tells again"},
+    ),
+    Kind(
+        slug="alert-rule",
+        noun="the alert rule",
+        model=Rule,
+        name=_rule,
+        of_organisations=lambda ids: Q(tenant__organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+        fields={"by": "set by", "at": "time"},
+    ),
+    Kind(
+        slug="silence",
+        noun="the silence",
+        model=Silence,
+        name=lambda row, names: f"{row.reason} of {names.of(row, 'tenant') or 'the installation'}",
+        of_organisations=lambda ids: Q(tenant__organisation__in=ids),
+        of_tenants=lambda ids: Q(tenant__in=ids),
+        milestones={"ended_at": "ended"},
     ),
 ]

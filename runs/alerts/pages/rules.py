@@ -123,7 +123,8 @@ def rule_edit(request: AuthenticatedRequest, kind: str) -> HttpResponse:
     )
     status = 200
     try:
-        if form.is_valid() and _save(request, form, edited):
+        done = _unset(request, edited) if "unset" in request.POST else _save(request, form, edited)
+        if done:
             return redirect(f"{reverse('runs:rules')}?{urlencode({'place': edited.slug})}")
     except EditedMeanwhile as error:
         form = _anew(edited)
@@ -145,12 +146,10 @@ def _edited(request: AuthenticatedRequest, kind: str) -> Edited:
 
 
 def _save(request: AuthenticatedRequest, form: RuleForm, edited: Edited) -> bool:
-    """Set the rule, or let what it came with hold again; False with the error in the form."""
-    asked, label = form.cleaned_data, edited.spec.kind.label
-    if "unset" in request.POST and edited.row is not None:
-        unset_rule(edited.row, actor=request.user, version=asked["version"])
-        messages.success(request, f"{label}: what it came with holds again.")
-        return True
+    """Set the rule; False, with the errors in the form, where it can't be set so."""
+    if not form.is_valid():
+        return False
+    asked = form.cleaned_data
     try:
         set_rule(
             edited.spec,
@@ -166,7 +165,17 @@ def _save(request: AuthenticatedRequest, form: RuleForm, edited: Edited) -> bool
     except InvalidRule as error:
         form.add_error(None, error.message)
         return False
-    messages.success(request, f"{label}: saved. It counts from the next minute on.")
+    messages.success(request, f"{edited.spec.kind.label}: saved. It counts from the next minute on.")
+    return True
+
+
+def _unset(request: AuthenticatedRequest, edited: Edited) -> bool:
+    """Let what the rule came with hold again; raises EditedMeanwhile where it was set anew or not at all."""
+    version = request.POST.get("version", "")
+    if edited.row is None or str(edited.row.version) != version:
+        raise EditedMeanwhile("Somebody else has changed this rule since you opened it.")
+    unset_rule(edited.row, actor=request.user, version=edited.row.version)
+    messages.success(request, f"{edited.spec.kind.label}: what it came with holds again.")
     return True
 
 
