@@ -17,6 +17,9 @@ parameter            value                                                      
                      other
 ``reason``           a canonical code or an alias; ``other`` for all codes      halts by reason, a code
                      that the catalogue does not know
+``watched=1``        no guard's halt reason, and one that shadow mode would  stops in shadow mode
+                     have had
+``would_halt``       a canonical code or an alias                               stops in shadow mode, a code
 ``looped=1``         counts in the loop rate                                    loop rate; cost with a loop
 ``provider_failure=1``  ended by a provider's failure                           provider failures
 ``forced=1``         outcome completed_forced                                   forced-answer share
@@ -33,6 +36,7 @@ parameter            value                                                      
 ``cost``             useful forced halted failed                                a part of the cost
 ``review``           false_stop right_stop; none: a stop, or shadow mode's       false stops
                      would-be stop, that nobody has reviewed
+``judged``           a code: somebody reviewed the stop, and judged this        reviewed stops, a detector
 ``root``             root task id, exact                                        runs of a task
 ``source``           ``domain:name`` or ``tool:name``: used it              a source's runs
 ``delegated=1``      another run started it                                     a task's descendants
@@ -255,6 +259,8 @@ class RunFilter(filters.FilterSet):
     stopped = FlagFilter("stopped", label="Stopped by the guard")
     family = VerbFilter("of_family", forms.ChoiceField, label="Halt reasons", choices=Family.choices)
     reason = VerbFilter("stopped_for", NameField, label="Halt reason", max_length=64)
+    watched = FlagFilter("only_watched", label="Would have been stopped in shadow mode")
+    would_halt = VerbFilter("would_stop_for", NameField, label="Would-be halt reason", max_length=64)
     looped = FlagFilter("looped", label="Counts as a loop")
     provider_failure = FlagFilter("provider_failures", label="Provider failure")
     forced = FlagFilter("forced", label="Forced answer")
@@ -272,6 +278,7 @@ class RunFilter(filters.FilterSet):
     )
     cost = VerbFilter("of_cost_part", forms.ChoiceField, label="Cost that was", choices=_COST_PARTS)
     review = ReviewFilter(label="Stop reviewed as", choices=_REVIEWS)
+    judged = VerbFilter("judged_for", NameField, label="Judged reason", max_length=64)
     root = VerbFilter("of_task", NameField, label="Task", max_length=128)
     source = SourceFilter(label="Source", max_length=512, strip=False)
     delegated = FlagFilter("delegated", label="Started by another run")

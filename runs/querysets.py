@@ -103,6 +103,21 @@ class RunQuerySet(TaskRunsQuerySet):
         """Runs with a stop to review: a guard stopped them, or in shadow mode would have."""
         return self.exclude(halt_reason="", would_halt="")
 
+    def only_watched(self) -> RunQuerySet:
+        """Runs that no guard stopped, and that would have been stopped but for shadow mode."""
+        return self.filter(halt_reason="").exclude(would_halt="")
+
+    def would_stop_for(self, reason: str) -> RunQuerySet:
+        """Of those, the ones that would have been stopped for a code or one of its aliases."""
+        return self.filter(halt_reason="", would_halt=canonical(reason))
+
+    def judged_for(self, detector: str) -> RunQuerySet:
+        """Runs whose stop somebody has reviewed, with this as the reason that was judged."""
+        reviews = apps.get_model("runs", "StopReview").objects.filter(
+            tenant=OuterRef("tenant_id"), run_id=OuterRef("run_id"), detector=detector
+        )
+        return self.filter(Exists(reviews))
+
     def of_family(self, family: str) -> RunQuerySet:
         return self.filter(family=family)
 

@@ -17,7 +17,10 @@ from policies.choices import StopScope
 from policies.publish.stops import issue_stop, lift_stop
 from policies.publish.upkeep import rotate_secret
 from policies.pull.fleet import Sign, write_signs
-from runs.models import Run
+from runs.choices import NotificationState
+from runs.models import Notification, Run
+from runs.notify.addresses import WebhookAddress, new_signing_secret
+from runs.notify.channels import Place, create_channel
 from tests.browser.conftest import LOOKS, Desk, Desks, Look
 from tests.browser.seeds import insert_day
 
@@ -38,11 +41,15 @@ PAGES: dict[str, Callable[[Tenant], str]] = {
     "key-create": lambda _: reverse("tenants:key-create"),
     "audit": lambda _: reverse("tenants:audit"),
     "connect": lambda _: reverse("runs:connect"),
+    "quality": lambda _: reverse("runs:quality"),
     "stops": lambda tenant: stops_of(tenant),
     "stop-new": lambda _: reverse("policies:stop-new"),
     "guards": lambda tenant: guards_of(tenant),
     "signing": lambda tenant: signing_of(tenant),
     "signing-rotate": lambda tenant: reverse("policies:signing-rotate", args=[tenant.slug]),
+    "channels": lambda tenant: (channel_of(tenant), reverse("runs:channels"))[1],
+    "channel": lambda tenant: channel_of(tenant),
+    "channel-new": lambda _: reverse("runs:channel-new") + "?kind=mail",
     "not-found": lambda _: "/nowhere/",
     "nonsense": lambda _: "/?range=3y",
 }
@@ -59,6 +66,24 @@ def signing_of(tenant: Tenant) -> str:
     for _ in range(2):
         rotate_secret(tenant, actor=SYSTEM, now=datetime.now(UTC))
     return reverse("policies:signing")
+
+
+def channel_of(tenant: Tenant) -> str:
+    """Make a channel with a delivery in each state."""
+    now = datetime.now(UTC)
+    address = WebhookAddress("https://hooks.example.com/x", (new_signing_secret(),))
+    made = create_channel(Place(tenant.organisation, tenant), address, {"name": "x"}, actor=SYSTEM, now=now)
+    for state in NotificationState:
+        times = {"created_at": now, "due_at": now, "ended_at": None if state == "waiting" else now}
+        row = {
+            "kind": "test",
+            "subject": uuid4(),
+            "transition": "test",
+            "said": "Test",
+            "outcome": "It answered 200.",
+        }
+        Notification.objects.create(channel=made, state=state, attempts=1, message=uuid4(), **row, **times)
+    return reverse("runs:channel", args=[made.pk])
 
 
 def guards_of(tenant: Tenant) -> str:
