@@ -9,7 +9,7 @@ from django.db.models import Q
 from guardops.tenants.trail.kinds import Kind
 from guardops.tenants.trail.names import Names
 
-from .models import Channel, Decision, RunHorizon, Rule, Silence, StopReview
+from .models import Channel, Decision, Rule, RunHorizon, Silence, StopReview
 
 
 def _rule(row: Any, names: Names) -> str:
