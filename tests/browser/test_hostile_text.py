@@ -17,7 +17,7 @@ from guardops.tenants import keys
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from policies.models import Change, JobPolicy
-from runs.models import LiveRun, Run
+from runs.models import Channel, LiveRun, Run
 from tests.browser.conftest import Desks
 from tests.browser.watch import Watch
 from tests.factories import make_key, make_member, make_run_id
@@ -80,6 +80,7 @@ def test_things_of_attackers_are_only_text(desk: Desks, posted: list[Run], tenan
         *("/views/runs/", "/connect/", "/stops/", "/stops/new/", "/guards/", "/policies/", "/runs/"),
         *("/blocklist/", "/blocklist/?tab=removed", "/blocklist/?tab=proposed"),
         f"/settings/organisations/{tenant.organisation.slug}/",
+        *("/alerts/channels/", f"/alerts/channels/{Channel.objects.earliest('pk').pk}/"),
         *(f"/changes/{change.pk}/" for change in Change.objects.all()[:6]),
         *(f"/policies/versions/?{place_of(policy)}" for policy in JobPolicy.objects.all()[:6]),
         *(f"/policies/edit/?{place_of(policy)}" for policy in JobPolicy.objects.all()[:6]),

@@ -24,7 +24,11 @@ from policies.publish.writing import publishing
 from policies.pull.fleet import Sign, write_signs
 from runs.choices import StopVerdict
 from runs.health.pulse import write_pulse
-from runs.models import Run, StopReview
+from runs.models import Channel, Notification, Run, StopReview
+from runs.notify.addresses import MailAddress
+from runs.notify.channels import MOST as MOST_CHANNELS
+from runs.notify.channels import Place as ChannelPlace
+from runs.notify.channels import create_channel
 from runs.review.stops import review_stop
 from tests.factories import NOW, make_invitation, make_key, make_member
 from tests.hostile.payloads import PAYLOADS, endless
@@ -41,6 +45,7 @@ SAFE = {
         "BlockedSource.evidence",
     ),
     "PolicyVersion.document",
+    "Notification.transition",
     # Counts of runs, whose names the pages show from the runs; ids that nobody is shown.
     *("ExternalRun.external_id", "TaskCompletion.root_task_id", "RunSource.kind", "RunSource.name"),
     *("Rollup.job_type", "Rollup.release", "Histogram.job_type", "Histogram.release"),
@@ -64,6 +69,8 @@ FILLED: dict[type[models.Model], list[str]] = {
     Stop: ["name", "reason"],
     StopReview: ["detector", "note"],
     apps.get_model("runs", "RetentionRun"): ["error"],
+    Channel: ["name", "destination"],
+    Notification: ["said", "outcome"],
     apps.get_model("runs", "Pulse"): ["error"],
 }
 
@@ -99,9 +106,30 @@ def insert_hostile_rows(tenant: Tenant, person: User, runs: list[Run]) -> None:
         review_stop(
             run, verdict=StopVerdict.FALSE_STOP, detector="x", note="", actor=person, now=NOW, seen=None
         )
+    insert_channels(tenant, person)
     with publishing(SYSTEM):
         for shift, (model, fields) in enumerate(FILLED.items()):
             _fill(model, fields, shift)
+
+
+def insert_channels(tenant: Tenant, person: User) -> None:
+    """Make sixty channels, the first of which was tried out sixty times."""
+    address = MailAddress(("kim@example.com",))
+    for number, _ in enumerate(PAYLOADS):
+        whose = ChannelPlace(tenant.organisation, tenant if number < MOST_CHANNELS else None)
+        create_channel(whose, address, {"name": "x"}, actor=person, now=NOW)
+    first = Channel.objects.earliest("pk")
+    Notification.objects.bulk_create(
+        Notification(
+            channel=first,
+            kind="test",
+            subject=uuid4(),
+            transition="test",
+            state="sent",
+            **dict.fromkeys(("created_at", "due_at", "ended_at"), NOW),
+        )
+        for _ in PAYLOADS
+    )
 
 
 def _fill(model: type[models.Model], fields: list[str], shift: int) -> None:
