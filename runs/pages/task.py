@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from django.db.models import Case, Count, Sum, When
 from django.db.models.fields.json import KT
 
 from runs.models import LiveRun, RefusedWork, Run
+from runs.pages.handoffs import Handoff, read_handoffs
 from runs.pages.limits import Pressure, pressure_on, whole_limit
 from runs.querysets import as_id
 
@@ -44,6 +45,7 @@ class Member:
     hops: str
     sent_as: UUID | None = None  # its id in what other runs say of it, where it is stored under another
     limits: Mapping[str, Any] | None = None  # of a root run
+    handoff: Handoff | None = None  # the checkpoint that ended it
 
     @property
     def is_live(self) -> bool:
@@ -94,6 +96,11 @@ class TaskTree:
     more_refused: bool
 
     @property
+    def shows_attempts(self) -> bool:
+        """Whether there is more to tell of its attempts than the table does."""
+        return len(self.attempts) > 1 or any(attempt.handoff for attempt in self.attempts)
+
+    @property
     def are_listed(self) -> bool:
         """Whether the descendants are just the task's ended runs that another run started."""
         return self.descendants == self.runs - 1 and not self.live
@@ -105,7 +112,7 @@ class TaskTree:
 
 
 def read_task(tenant: Tenant, run: Run | LiveRun) -> TaskTree:
-    """Return the task that ``run`` is part of, in three queries; a fourth where it has very many runs."""
+    """Return the task that ``run`` is part of, in four queries; a fifth where it has very many runs."""
     task_id = run.root_task_id or str(run.run_id)
     of_task = Run.objects.for_tenants([tenant.pk]).of_task(task_id)
     ended = list(_with_lineage(of_task.without_detail()).order_by("started_at", "run_id")[: TASK_RUNS + 1])
@@ -118,8 +125,14 @@ def read_task(tenant: Tenant, run: Run | LiveRun) -> TaskTree:
     else:
         done = [member for member in members if not member.is_live]
         totals = {"runs": len(done), "cost": sum(m.cost for m in done), "steps": sum(m.steps for m in done)}
+    handoffs = read_handoffs(tenant, task_id)
+    members = [replace(member, handoff=_handoff_of(member, handoffs)) for member in members]
     refused = RefusedWork.objects.for_tenants([tenant.pk]).of_task(task_id).order_by("-at", "-refusal_id")
     return make_tree(task_id, members, totals, list(refused[: REFUSALS + 1]), run.run_id)
+
+
+def _handoff_of(member: Member, handoffs: Mapping[UUID, Handoff]) -> Handoff | None:
+    return next((found for name in member.names if name and (found := handoffs.get(name))), None)
 
 
 def _with_lineage(runs: Any) -> Any:

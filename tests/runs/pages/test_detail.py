@@ -278,7 +278,7 @@ def test_queries_do_not_grow_with_the_task(
         for _ in range(number):
             add(root_task_id="task-1")
         # Two for the session, its tenants, the run (ended, live), its task (ended, live, refused).
-        with django_assert_num_queries(8):
+        with django_assert_num_queries(9):
             viewer.get(f"/runs/{run_id}/")
 
 
@@ -286,5 +286,5 @@ def test_stop_costs_two_more_queries(
     viewer: Client, add: Add, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     run_id = add(outcome="halted", halt_reason="no_progress")
-    with django_assert_num_queries(10):  # the reader's role, and the review
+    with django_assert_num_queries(11):  # the reader's role, and the review
         viewer.get(f"/runs/{run_id}/")

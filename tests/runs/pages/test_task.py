@@ -13,8 +13,10 @@ from pytest_django import DjangoAssertNumQueries
 
 from guardops.guard import events
 from guardops.guard.events import Outcome
+from guardops.tenants.choices import Role
 from runs.pages.task import TASK_RUNS, Member, TaskTree, make_tree
-from tests.factories import make_run_event, make_run_id
+from tests.factories import make_checkpoint, make_member, make_run_event, make_run_id
+from tests.runs.checkpoints.deciding import decided
 from tests.runs.live_rows import insert_live, insert_refusal
 from tests.runs.pages.conftest import Cast, listed
 
@@ -177,7 +179,7 @@ def test_task_of_very_many_runs_is_cut_and_counted_whole(
     for _ in range(TASK_RUNS + 2):
         add(root_task_id="task-1", cost=Decimal("0.01"))
     last = add(root_task_id="task-1", cost=Decimal("0.01"), at=now)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         task = viewer.get(f"/runs/{last}/").context["story"].task
     assert (task.runs, task.cost) == (TASK_RUNS + 3, Decimal("0.53"))
     assert len(task.nodes) == TASK_RUNS + 1  # this run, though it is not among the first
@@ -206,3 +208,22 @@ def test_attempt_escalated_then_completed_reads_in_order(
         page = viewer.get(f"/runs/{event.run_id}/").content.decode()
         (line,) = re.findall(r'<ol class="attempts".*?</ol>', page, re.DOTALL)
         assert " ".join(re.sub(r"<[^>]+>", " ", line).split()) == "attempt 1 Escalated attempt 2 Completed"
+
+
+def test_what_a_person_decided_stands_between_the_attempts(
+    viewer: Client, cast: Cast, ingest: Ingest, now: datetime
+) -> None:
+    start = now - timedelta(minutes=30)
+    first = make_run_event(
+        run_id=make_run_id(start), ended_at=start, outcome=Outcome.ESCALATED, halt_reason="no_progress"
+    )
+    ingest(first)
+    checkpoint = make_checkpoint(cast.tenant, opened_at=start, run_id=first.run_id)
+    waits = viewer.get(f"/runs/{first.run_id}/").content.decode()
+    assert f'href="/review/{checkpoint.checkpoint_id}/?tenant=research">waits for a decision' in waits
+    decided(checkpoint, make_member(cast.tenant, Role.REVIEWER, username="ann"), now)
+    ingest(make_run_event(ended_at=now, root_task_id=str(first.run_id), attempt=2, resumed_from=first.run_id))
+    page = viewer.get(f"/runs/{first.run_id}/").content.decode()
+    (line,) = re.findall(r'<ol class="attempts".*?</ol>', page, re.DOTALL)
+    words = " ".join(re.sub(r"<[^>]+>", " ", line).split())
+    assert words == "attempt 1 Escalated Resume by ann attempt 2 Completed"
