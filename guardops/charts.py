@@ -195,14 +195,16 @@ def line_chart(
     cap: int | None = None,
     say: Callable[[float], str] = "{:,}".format,
     least: float = 1,
+    frames: Sequence[Frame] = LINE_FRAMES,
 ) -> Chart:
     """Draw lines over time, each named at its end, with the cap dashed where one is given.
 
-    ``say`` writes a value; what is smaller than ``least`` gets no tick of its own.
+    ``say`` writes a value; what is smaller than ``least`` gets no tick of its own. ``frames`` are the wide
+    picture's and the phone's.
     """
     values = [value for line in lines for value in line.values if value is not None]
     drawings = []
-    for css, frame in zip(("chart-wide", "chart-phone"), LINE_FRAMES, strict=True):
+    for css, frame in zip(("chart-wide", "chart-phone"), frames, strict=True):
         y, ticks = _y_axis(max([least, *values, cap or 0]), frame, least, say if least < 1 else _short)
         slots = [
             _slot(

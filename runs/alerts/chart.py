@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from guardops import shown
-from guardops.charts import Chart, Column, Line, line_chart
+from guardops.charts import Chart, Column, Frame, Line, line_chart
 from runs.reports.metrics import Bucket
 from runs.reports.panels import axis
 
@@ -19,6 +19,8 @@ from .links import runs_between
 if TYPE_CHECKING:
     from runs.models import Incident
 
+# Names stand at the ends of lines: more room there than for "p99".
+_FRAMES = (Frame(830, 230, 44, 118, 12, 26, labels=8), Frame(340, 210, 40, 96, 12, 26, labels=3))
 _LABEL_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 240)
 
 
@@ -71,6 +73,7 @@ def draw(evidence: Evidence, incident: Incident) -> Drawn | None:
     ]
     if evidence.threshold is not None:
         lines.append(Line("line-p95", "Limit", [evidence.threshold] * len(columns)))
+    lines.sort(key=_last, reverse=True)  # as they end on the right, so that no name lies across another
     chart = line_chart(
         evidence.title or "What was seen",
         columns,
@@ -78,8 +81,13 @@ def draw(evidence: Evidence, incident: Incident) -> Drawn | None:
         label_steps=axis.LABEL_STEPS.get(length, _LABEL_STEPS),
         say=say,
         least=_LEAST.get(evidence.unit, 1),
+        frames=_FRAMES,
     )
     return Drawn(chart, tuple(line.name for line in lines), _rows(columns, lines, say))
+
+
+def _last(line: Line) -> float:
+    return next((value for value in reversed(line.values) if value is not None), 0)
 
 
 def _filled(values: Sequence[float | None], columns: int) -> list[float | None]:

@@ -29,10 +29,17 @@ class Parameter:
     high: float
     unit: str = ""
     help: str = ""
+    said: str = ""
+    """The limit in a list of them, around its value: ``{} × the usual``."""
 
     @property
     def is_whole(self) -> bool:
         return float(self.default).is_integer() and self.unit != "×"
+
+    def say(self, value: float) -> str:
+        """Write the limit with its value in words."""
+        words = self.said or f"{self.label} {{}} {self.unit}"
+        return words.format(f"{value:,g}").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class Spec:
 
 
 def _ratio(default: float, help_: str) -> Parameter:
-    return Parameter("ratio", "Times the usual", default, 1.05, 100, "×", help_)
+    return Parameter("ratio", "Times the usual", default, 1.05, 100, "×", help_, "{} × the usual")
 
 
 _SPECS = (
@@ -78,7 +85,8 @@ _SPECS = (
                 12,
                 8,
                 40,
-                help="12 as it comes. 10 alerts sooner, and more often without need.",
+                help="10 is sensitive: it alerts sooner, and more often without need.",
+                said="evidence {}",
             ),
         ),
     ),
@@ -132,7 +140,7 @@ _SPECS = (
         RuleKind.SOURCE,
         "A domain or tool that stands out in halted runs of several tenants, this one among them.",
         Severity.WARNING,
-        (Parameter("lift", "Times as often as in completed runs", 3, 1.5, 1_000, "×"),),
+        (Parameter("lift", "Lift", 3, 1.5, 1_000, "×", "Times as often as in completed runs.", "lift {}"),),
         per_job=False,
         everywhere=True,
         step=QUARTER,
@@ -143,7 +151,7 @@ _SPECS = (
         RuleKind.REVIEW_SLA,
         "Checkpoints that nobody has decided in the time that the policy of their job type gives.",
         Severity.CRITICAL,
-        (Parameter("checkpoints", "From", 1, 1, 10_000, "checkpoints on"),),
+        (Parameter("checkpoints", "Late ones, at least", 1, 1, 10_000, "checkpoints", said="from {} on"),),
         per_job=False,
         clear=2,
         over="none is late any more",
@@ -162,7 +170,7 @@ _SPECS = (
         "Live runs that have used most of one of their limits.",
         Severity.INFO,
         (
-            Parameter("percent", "From", 80, 50, 100, "% of a limit on"),
+            Parameter("percent", "Near is from", 80, 50, 100, "% of a limit", said="from {} % of a limit on"),
             Parameter("runs", "At least", 3, 1, 100_000, "runs at once"),
         ),
         clear=5,
@@ -186,7 +194,7 @@ _SPECS = (
         "before.",
         Severity.WARNING,
         (
-            Parameter("percent", "From", 20, 1, 100, "% false on"),
+            Parameter("percent", "False ones, at least", 20, 1, 100, "%", said="from {} % false on"),
             Parameter("reviews", "With at least", 10, 5, 100_000, "reviewed stops"),
         ),
         per_job=False,

@@ -44,11 +44,8 @@ class Line:
     @property
     def limits(self) -> list[str]:
         """The limits in words, in the order of the form."""
-        return [
-            f"{each.label.lower() if number else each.label} {self.setting[each.name]:g}"
-            f"{f' {each.unit}' if each.unit else ''}"
-            for number, each in enumerate(self.spec.parameters)
-        ]
+        words = [each.say(self.setting[each.name]) for each in self.spec.parameters]
+        return [word[:1].lower() + word[1:] for word in words]
 
 
 @require_safe
