@@ -83,7 +83,8 @@
   });
 
   // Live refresh: no polls from a hidden page, a lost focus is put back, a failing poll is said.
-  const isPoll = (detail) => Boolean(detail.elt?.matches?.("[data-poll]"));
+  // An element that swaps itself is gone when its request ends, and htmx names another one.
+  const isPoll = ({ elt, requestConfig }) => Boolean((requestConfig?.elt ?? elt)?.matches?.("[data-poll]"));
   const linksIn = (part) => [...(part?.querySelectorAll("a[href]") ?? [])];
   let focused = null;
   const stale = (on) => {

@@ -75,8 +75,11 @@
   prepare();
 
   // Back from a decision: the address names what comes next. Where the list does not show that, its first row does.
+  // A browser gives the focus to nobody when it has scrolled to the place that an address names, so this waits for it.
   if (location.hash.startsWith("#row-")) {
-    const row = document.getElementById(location.hash.slice(1)) ?? document.querySelector("[data-rows] > tr");
-    row?.querySelector("[data-open]")?.focus();
+    window.addEventListener("load", () => requestAnimationFrame(() => {
+      const row = document.getElementById(location.hash.slice(1)) ?? document.querySelector("[data-rows] > tr");
+      row?.querySelector("[data-open]")?.focus();
+    }));
   }
 })();

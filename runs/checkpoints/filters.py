@@ -144,9 +144,13 @@ class QueueForm(forms.Form):
         return self.cleaned_data.get("state", "") in _WAITING
 
     @property
+    def default_sort(self) -> str:
+        return "due" if self.waits else "-opened"
+
+    @property
     def sort_key(self) -> str:
         """The order, as ``sort`` names it."""
-        return str(self.cleaned_data.get("sort") or ("due" if self.waits else "-opened"))
+        return str(self.cleaned_data.get("sort") or self.default_sort)
 
     @property
     def column(self) -> str:

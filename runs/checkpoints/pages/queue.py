@@ -118,9 +118,9 @@ def picks_of(form: QueueForm, seen: Visible, params: QueryDict, now: datetime) -
 
 def order_pick(form: QueueForm, params: QueryDict) -> Pick:
     """Return the select of orders; it stands with the list, since the headers change it too."""
-    default = "due" if form.waits else "-opened"
+    default, asked = form.default_sort, params.get("sort", "")
     others = [(key, label) for key, label in ORDERS if key != default]
-    return pick_of("sort", "Sort", others, params.get("sort", ""), dict(ORDERS)[default])
+    return pick_of("sort", "Sort", others, "" if asked == default else asked, dict(ORDERS)[default])
 
 
 def back_of(plain: QueryDict) -> str:
@@ -149,7 +149,8 @@ def header_of(form: QueueForm, key: str, plain: QueryDict) -> Header:
     current = form.sort_key if form.is_valid() else ""
     turned = first.removeprefix("-") if first.startswith("-") else f"-{first}"
     aria = {key: "ascending", f"-{key}": "descending"}.get(current, "")
-    return Header(f"?{_with(plain, sort=turned if current == first else first)}", aria)
+    asked = turned if current == first else first
+    return Header(f"?{_with(plain, sort='' if asked == form.default_sort else asked)}", aria)
 
 
 def live_query(queue: Queue, plain: QueryDict) -> str:
