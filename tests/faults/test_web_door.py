@@ -137,3 +137,33 @@ def _has_connection(pid: int, door: socket.socket) -> bool:
     fields = [line.split() for line in lines]
     accepted = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
     return any(f[1].endswith(f":{port}") and f[3] == "01" and f"socket:[{f[9]}]" in accepted for f in fields)
+
+
+def test_rolling_restarts_of_real_pages_fail_no_client(
+    door: socket.socket, start: Start, database_url: str
+) -> None:
+    """One begins before the other ends, as where a release is rolled out."""
+    web = [str(CHECKOUT / "manage.py"), "web", "--fd"]
+    environment = {"DATABASE_URL": database_url, "GUARDOPS_PROCESS": "web"}
+    server = start(web, **environment)
+    answers: list[int] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            answers.append(get(door, "/login/"))
+
+    clients = [threading.Thread(target=ask) for _ in range(3)]
+    for client in clients:
+        client.start()
+    for _ in range(2):
+        following = start(web, **environment)
+        until(lambda pid=following.pid: _has_connection(pid, door), 60)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(30) == 0
+        server = following
+    stop.set()
+    for client in clients:
+        client.join()
+    assert len(answers) > 10
+    assert set(answers) == {200}
