@@ -1,6 +1,6 @@
 // The keyboard. An element says itself which key it has and what for (data-key, data-key-label), so that the help
-// lists what its page can do; the rows of a list are those of a <tbody data-rows>, and what has a data-row-key in
-// them has it while its row is the selected one.
+// lists what its page can do; the rows of a list are those of a <tbody data-rows> or a <ul data-rows>, and what has a
+// data-row-key in them has it while its row is the selected one.
 (() => {
   "use strict";
   const help = document.getElementById("keyboard");
@@ -12,10 +12,14 @@
 
   // Rows: the selection is where the focus goes, and stays marked when the focus leaves. Rows are swapped for new
   // ones, so what is kept of the selected one is what it leads to, and its place among those that lead there too.
-  const rows = () => [...document.querySelectorAll("[data-rows] > tr")].filter(isSeen);
+  const ROW = "[data-rows] > :is(tr, li)";
+  const rows = () => [...document.querySelectorAll(ROW)].filter(isSeen);
   const linkOf = (row) => row.querySelector("[data-open], a[href]");
   const nameOf = (row) => linkOf(row)?.getAttribute("href") ?? row.textContent;
   let selected = null;
+  const keep = (row, all = rows()) => {
+    selected = all.includes(row) ? { name: nameOf(row), at: all.indexOf(row) } : selected;
+  };
   const chosen = (all) => {
     if (!selected) return null;
     const same = all[selected.at];
@@ -40,13 +44,13 @@
   };
   const inRow = () => [...(chosen(rows())?.querySelectorAll("[data-row-key]") ?? [])].filter(isSeen);
   document.addEventListener("focusin", ({ target }) => {
-    const all = rows();
-    const at = all.indexOf(target.closest("[data-rows] > tr"));
-    if (at < 0) return;
-    selected = { name: nameOf(all[at]), at };
+    const row = target.closest(ROW);
+    if (!row) return;
+    keep(row);
     mark();
   });
   document.addEventListener("htmx:afterSwap", mark);
+  keep(document.querySelector(`${ROW}:has(> [aria-current="page"])`)); // a list beside one of its rows begins there
 
   // Keys that elements declare.
   const keyed = () => [...document.querySelectorAll("[data-key]")].filter(isSeen);
@@ -102,7 +106,7 @@
     if (element) press(element);
     else if (key === "?") show();
     else if (MOVES[key]) move(MOVES[key]);
-    else if (key === "Enter" && selected && event.target.matches("body, [data-rows] > tr")) open();
+    else if (key === "Enter" && selected && event.target.matches(`body, ${ROW}`)) open();
     else {
       if (keyed().some(({ dataset }) => dataset.key.startsWith(`${key} `))) begun = { key, at: event.timeStamp };
       return;
