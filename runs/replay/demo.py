@@ -12,7 +12,8 @@ from random import Random
 
 import httpx
 
-from guardops.guard.events import Outcome, RunEnded, WorkRefused
+from guardops.guard.checkpoints import CheckpointOpened
+from guardops.guard.events import RunEnded, WorkRefused
 from guardops.guard.guarded_run import RunGuard
 from guardops.guard.scenarios.relay import relay
 from guardops.guard.scenarios.roster import Job, jobs
@@ -23,12 +24,19 @@ from guardops.guard.session import Guard
 from .demo_tenants import DemoTenant, Workload
 from .progress import Progress
 from .sender import Sender, Tally
-from .timing import Calendar, stable_id
+from .timing import Calendar, fraction, stable_id
 
 LONGEST_S = 1_000.0
 """No scripted task takes longer than this many seconds."""
 LONGEST = timedelta(seconds=LONGEST_S)
 REVIEWED_AFTER = timedelta(minutes=30)
+RECENT = timedelta(hours=16)
+LEFT_OPEN, LEFT_TO_EXPIRE = 0.7, 0.15
+"""The share of escalated tasks that nobody decides: of those that began of late, and of all others."""
+LONG = timedelta(days=30)
+"""How long those wait that somebody decides: what is told of the past must not expire as it is told."""
+
+Told = RunEnded | WorkRefused | CheckpointOpened
 
 Watch = Callable[[RunGuard, float], None]
 
@@ -53,9 +61,7 @@ def run_demo(
     return tallies
 
 
-def simulate(
-    tenant: DemoTenant, roster: Mapping[str, Job], now: datetime
-) -> Iterator[RunEnded | WorkRefused]:
+def simulate(tenant: DemoTenant, roster: Mapping[str, Job], now: datetime) -> Iterator[Told]:
     """Yield what one tenant's guards said before ``now``, a task's events one after the other."""
     calendar = Calendar(now)
     for workload in tenant.workloads:
@@ -67,23 +73,31 @@ def simulate(
             yield from _relay(workload, calendar, f"{tenant.slug}/relay/{number}")
 
 
-def _task(workload: Workload, job: Job, calendar: Calendar, seed: str) -> Iterator[RunEnded]:
-    """Yield a task's runs. What the guard escalated is started again half an hour later, and goes well."""
+def _task(workload: Workload, job: Job, calendar: Calendar, seed: str) -> Iterator[Told]:
+    """Yield a task's runs, and the checkpoint where the guard handed it to a person.
+
+    Most of those are decided: the task is started again half an hour later, and goes well.
+    """
     started_at = calendar.start(seed, LONGEST_S)
     release = workload.release_at(calendar.until - started_at)
     rng = Random(seed)
     tree = task_tree(workload, job, release.name, seed, rng)
+    recent = calendar.until - started_at < RECENT
+    decided = fraction(seed, "decided") >= (LEFT_OPEN if recent else LEFT_TO_EXPIRE)
+    tree.expires_in = LONG.total_seconds() if decided else tree.expires_in
     first = tree.play(job.draw(rng, release.astray), started_at)
     again_at = first.ended_at + REVIEWED_AFTER
-    if first.outcome is Outcome.ESCALATED and again_at + LONGEST < calendar.until:
+    if tree.opened is not None and decided and again_at + LONGEST < calendar.until:
         rng = Random(f"{seed}/again")
         again = task_tree(workload, job, release.name, f"{seed}/again", rng)
         again.play(job.draw(rng, 0.0), again_at, resumed=first)
         tree.events += again.events
     yield from tree.events
+    if tree.opened is not None:
+        yield tree.opened
 
 
-def _relay(workload: Workload, calendar: Calendar, seed: str) -> Iterator[RunEnded | WorkRefused]:
+def _relay(workload: Workload, calendar: Calendar, seed: str) -> Iterator[Told]:
     started_at = calendar.start(seed, LONGEST_S)
     release = workload.release_at(calendar.until - started_at)
     return relay(

@@ -45,13 +45,15 @@ SUPPORT = Job(
         (2, support.loses_a_refund),
         (1, support.has_no_access),
         (1, support.has_no_quota),
+        (2, support.asks_for_leave),
         (1, support.reaches_for_a_forbidden_tool),
     ),
 )
 CODING = Job(
     name=coding.JOB,
     agent=coding.AGENT,
-    policy=Policy.from_mapping({"tools": coding.TOOLS}),
+    # Half a change is worse than none yet: a person decides.
+    policy=Policy.from_mapping({"tools": coding.TOOLS, "partial_ok": False}),
     sound=((1, coding.mends_the_tests),),
     astray=(
         (4, coding.repeats_an_edit),

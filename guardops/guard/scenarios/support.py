@@ -14,6 +14,7 @@ TOOLS: dict[str, dict[str, object]] = {
     "refund_order": {"class": "side_effect"},
     "send_message": {"class": "side_effect"},
     "close_account": {"class": "side_effect", "forbidden": True},
+    "pay_compensation": {"class": "side_effect", "approval": True},
 }
 
 
@@ -90,6 +91,14 @@ def loses_a_refund(rng: Random) -> Script:
     yield _look_up(rng, order)
     for _ in range(4):
         yield calls("refund_order", {"order": order}, error={"class": "timeout"}, seconds=30.0)
+    return Outcome.FAILED
+
+
+def asks_for_leave(rng: Random) -> Script:
+    """Want to pay more than an agent may without a person."""
+    order = _order(rng)
+    yield _look_up(rng, order)
+    yield calls("pay_compensation", {"order": order, "euros": rng.randrange(50, 300, 10)}, "paid")
     return Outcome.FAILED
 
 

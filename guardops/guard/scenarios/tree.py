@@ -8,9 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from guardops.guard.events import Lineage, Outcome, RunEnded
+from guardops.guard.checkpoints import CheckpointOpened
+from guardops.guard.events import Lineage, OnTimeout, Outcome, RunEnded
 from guardops.guard.guarded_run import RunGuard
+from guardops.guard.handoff import DAY_S, Opening, opened
 from guardops.guard.scenarios.driver import Clock, Drive, Driver
+from guardops.guard.scenarios.questions import question
 from guardops.guard.scenarios.script import Script, Seen
 from guardops.guard.session import Guard
 
@@ -31,6 +34,10 @@ class Tree:
     watch: Callable[[RunGuard, float], None] = lambda run, seconds: None
     """Called after every turn of every run, with the seconds since that run's start."""
     events: list[RunEnded] = field(default_factory=list)
+    expires_in: float = DAY_S
+    """How many seconds a person has where the first run is handed to one."""
+    opened: CheckpointOpened | None = None
+    """How it was."""
 
     def play(self, script: Script, started_at: datetime, *, resumed: RunEnded | None = None) -> RunEnded:
         """Play the task from its first run on; return that one's event."""
@@ -59,7 +66,18 @@ class Tree:
         driver = Driver(run, clock, hire=hire, depth=depth, watch=lambda: self.watch(run, clock.seconds))
         driven = driver.drive(script, **details)
         self.events.append(driven.event)
+        if not path and driven.event.outcome is Outcome.ESCALATED:
+            self.opened = self._hand_over(run, driven.event)
         return driven
+
+    def _hand_over(self, run: RunGuard, ended: RunEnded) -> CheckpointOpened:
+        opening = Opening(
+            place="",
+            on_timeout=OnTimeout.STOP,
+            checkpoint_id=self.make_id(ended.ended_at, "/checkpoint"),
+        )
+        said = question(ended.halt_reason or "", self.expires_in)
+        return opened(run.record(ended.ended_at), ended, said, opening)
 
     def _hire(self, script: Script, parent: RunGuard, clock: Clock, path: str) -> Seen:
         started_at = parent.who.started_at + timedelta(seconds=clock.seconds)

@@ -20,6 +20,7 @@ from guardops.guard.scenarios.tarpit import Loopback, serving
 from runs.replay.account import demo_key, demo_keys, has_demo
 from runs.replay.demo import run_demo
 from runs.replay.demo_people import make_people
+from runs.replay.demo_reviews import review_checkpoints
 from runs.replay.demo_tenants import TENANTS, TOTAL
 from runs.replay.live import Stage
 from runs.replay.outbox import Outbox, send_on
@@ -63,6 +64,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{slug}: {tally}")
             if not tally.complete:
                 raise CommandError("\n".join(["Not everything was taken:", *tally.complaints]))
+        review_checkpoints(TENANTS, now, self.stdout.write)
 
     def _go_on(self, url: str) -> None:
         stop = Event()

@@ -25,6 +25,7 @@ ASTRAY = [
     (support.has_no_access, support.TOOLS, Reason.TOOL_AUTH_ERROR, Outcome.ESCALATED),
     (support.has_no_quota, support.TOOLS, Reason.QUOTA_EXHAUSTED, Outcome.ESCALATED),
     (support.loses_a_refund, support.TOOLS, Reason.UNCERTAIN_WRITE, Outcome.ESCALATED),
+    (support.asks_for_leave, support.TOOLS, Reason.APPROVAL_REQUIRED, Outcome.ESCALATED),
     (support.reaches_for_a_forbidden_tool, support.TOOLS, Reason.FORBIDDEN_TOOL, Outcome.HALTED),
     (coding.repeats_an_edit, coding.TOOLS, Reason.TOOL_NO_PROGRESS, Outcome.COMPLETED_FORCED),
     (coding.runs_the_linter_again, coding.TOOLS, Reason.REPEATED_CALL, Outcome.COMPLETED_FORCED),

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from django.core.management import CommandError, call_command
 
+from guardops.guard.checkpoints import CheckpointOpened
 from guardops.guard.events import Mode, Outcome, RunEnded, WorkRefused
 from guardops.guard.reasons import Reason
 from guardops.guard.scenarios import research
@@ -178,6 +179,27 @@ def test_an_escalated_run_is_taken_up_again_as_a_second_attempt(simulated: dict[
         assert (first.root_task_id, first.release) == (run.root_task_id, run.release)
         assert first.ended_at < run.started_at
         assert run.halt_reason is None
+
+
+def test_every_escalated_task_has_its_checkpoint_and_most_are_decided(roster: Mapping[str, Job]) -> None:
+    (tenant,) = (tenant for tenant in resized(lambda tasks: tasks // 3) if tenant.slug == "acme-service")
+    events = list(simulate(tenant, roster, NOW))
+    escalated = {
+        event.run_id
+        for event in events
+        if isinstance(event, RunEnded) and event.outcome is Outcome.ESCALATED and not event.parent_run_id
+    }
+    opened = [event for event in events if isinstance(event, CheckpointOpened)]
+    again = {event.resumed_from for event in events if isinstance(event, RunEnded) and event.resumed_from}
+
+    assert {event.run_id for event in opened} == escalated
+    assert len(again) > len(escalated) / 2
+    for event in opened:
+        # What was decided of the past must not expire before it is told.
+        assert event.run_id not in again or event.expires_at > NOW + timedelta(days=10)
+    assert {event.reason for event in opened} >= {Reason.APPROVAL_REQUIRED, Reason.UNCERTAIN_WRITE}
+    assert all(event.refused for event in opened if event.reason == Reason.APPROVAL_REQUIRED)
+    assert all(event.question for event in opened)
 
 
 def test_the_newest_release_of_the_research_agents_is_bad(simulated: dict[str, list[RunEnded]]) -> None:
