@@ -7,6 +7,7 @@
     const dialog = opener && document.getElementById(opener.dataset.dialog);
     if (dialog && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
       event.preventDefault();
+      opener.focus({ preventScroll: true }); // where the focus returns to, also where a key has opened it
       dialog.showModal();
       const first = dialog.querySelector("[autofocus]") ?? dialog.querySelector("input:not([type=hidden]), textarea");
       first?.focus();

@@ -11,19 +11,27 @@ from django.urls import reverse
 from litestar.testing import TestClient
 
 from guardops.gate.app import make_app
+from guardops.guard.checkpoints import CheckpointOpened
 from guardops.guard.events import RunEnded, RunHeartbeat, RunStarted, WorkRefused
 from guardops.shown import visible_text
 from guardops.tenants import keys
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from policies.models import Change, JobPolicy
-from runs.models import Channel, LiveRun, Run
+from runs.models import Channel, Checkpoint, LiveRun, Run, RunSource
 from tests.browser.conftest import Desks
 from tests.browser.watch import Watch
 from tests.factories import make_key, make_member, make_run_id
 from tests.hostile.events import hostile_event
 from tests.hostile.payloads import PAYLOADS, endless
-from tests.hostile.rows import FILLED, SAFE, insert_hostile_rows, text_fields
+from tests.hostile.rows import (
+    DECIDED,
+    FILLED,
+    SAFE,
+    decide_hostile_checkpoints,
+    insert_hostile_rows,
+    text_fields,
+)
 
 
 @pytest.fixture
@@ -36,6 +44,28 @@ def posted(tenant: Tenant) -> list[Run]:
         reply = gate.post("/api/v1/events", json=events, headers={"Authorization": f"Bearer {plain}"})
     assert reply.json()["accepted"] == len(events), reply.text
     return list(Run.objects.for_tenants([tenant.pk]).order_by("-ended_at"))
+
+
+@pytest.fixture
+def handed_over(tenant: Tenant) -> list[Checkpoint]:
+    """Sixty checkpoints through the real gate, each text of each with every payload once."""
+    keys.forget()
+    _, plain = make_key(tenant, now=datetime.now(UTC))
+    events = [hostile_checkpoint(shift) for shift in range(len(PAYLOADS))]
+    with TestClient(make_app()) as gate:
+        reply = gate.post("/api/v1/events", json=events, headers={"Authorization": f"Bearer {plain}"})
+    assert reply.json().get("accepted") == len(events), reply.text
+    return list(Checkpoint.objects.for_tenants([tenant.pk]).order_by("pk"))
+
+
+def hostile_checkpoint(shift: int) -> dict[str, Any]:
+    """Return a checkpoint with a call to approve and a write of unknown outcome."""
+    opened_at = datetime.now(UTC) - timedelta(seconds=shift)
+    opened = hostile_event(CheckpointOpened, endless(shift), opened_at=opened_at.isoformat())
+    opened["expires_at"] = (opened_at + timedelta(hours=1)).isoformat()
+    opened["pending"].append(opened["pending"][0] | {"args_hash": f"uncertain-{shift}", "uncertain": True})
+    opened.pop("tenant")
+    return opened
 
 
 def hostile_events(shift: int) -> list[dict[str, Any]]:
@@ -60,6 +90,7 @@ def test_runs_of_attackers_are_only_text(desk: Desks, posted: list[Run], person:
     watch = Watch(desk(person))
     live = LiveRun.objects.values_list("run_id", flat=True)[:12]
     lists = ["/", "/?halts=table&steps=table", "/runs/?size=200", "/runs/?size=200&sort=cost", "/runs/live/"]
+    lists += ["/sources/", "/sources/?view=table&page=2", *sources_of_attackers()]
     for path in lists:
         watch.open(path)
     for run_id in [*(run.run_id for run in posted), *live]:
@@ -70,6 +101,31 @@ def test_runs_of_attackers_are_only_text(desk: Desks, posted: list[Run], person:
     assert watch.unread(PAYLOADS) == []
 
 
+def test_checkpoints_of_attackers_are_only_text(
+    desk: Desks, handed_over: list[Checkpoint], tenant: Tenant, person: User
+) -> None:
+    watch = Watch(desk(person))
+    pages = [reverse("runs:checkpoint", args=[one.checkpoint_id]) for one in handed_over]
+    form = reverse("runs:checkpoint-decide", args=[handed_over[0].checkpoint_id])
+    for path in ["/review/?size=200", f"{form}?action=resume", f"{form}?action=approve", *pages]:
+        watch.open(path)
+    read_while_open = watch.unread(PAYLOADS)
+    decide_hostile_checkpoints(tenant, person)
+    for path in ["/review/?state=any&size=200", "/settings/audit/", *pages[:5]]:
+        watch.open(path)
+
+    assert watch.refused == []
+    assert watch.faults == {}
+    assert read_while_open == []
+
+
+def sources_of_attackers() -> list[str]:
+    """Return pages of some sources that are called like the payloads."""
+    sources = RunSource.objects.order_by("kind", "name").values_list("kind", "name").distinct()[:8]
+    assert sources
+    return [reverse("runs:source", args=source) for source in sources]
+
+
 def test_things_of_attackers_are_only_text(desk: Desks, posted: list[Run], tenant: Tenant) -> None:
     person = make_member(tenant.organisation, Role.ADMIN)
     insert_hostile_rows(tenant, person, posted)
@@ -77,6 +133,7 @@ def test_things_of_attackers_are_only_text(desk: Desks, posted: list[Run], tenan
     pages = [
         *("/settings/account/", "/settings/organisations/", "/settings/members/", "/settings/keys/"),
         *("/settings/audit/", "/settings/keys/new/", "/settings/members/invite/", "/settings/storage/"),
+        "/settings/health/",
         *("/views/runs/", "/connect/", "/stops/", "/stops/new/", "/guards/", "/policies/", "/runs/"),
         *("/blocklist/", "/blocklist/?tab=removed", "/blocklist/?tab=proposed"),
         f"/settings/organisations/{tenant.organisation.slug}/",
@@ -101,7 +158,7 @@ def place_of(policy: JobPolicy) -> str:
 
 def test_every_text_of_ours_is_filled_or_can_hold_no_attack() -> None:
     filled = {f"{model.__name__}.{field}" for model, fields in FILLED.items() for field in fields}
-    assert set(text_fields()) == filled | SAFE
+    assert set(text_fields()) == filled | SAFE | DECIDED
 
 
 def test_addresses_of_attackers_are_only_text(desk: Desks, posted: list[Run], person: User) -> None:

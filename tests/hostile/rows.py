@@ -7,12 +7,14 @@ that a new one is thought of.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from django.apps import apps
 from django.db import models
 
+from guardops.guard.decisions import DecisionAction, DecisionChange, Reconciled
 from guardops.tenants.actors import SYSTEM
 from guardops.tenants.models import Invitation, Organisation, SavedView, Tenant, User
 from policies.choices import StopScope
@@ -22,9 +24,12 @@ from policies.publish.sources import Reach, Wanted, block_sources
 from policies.publish.stops import issue_stop
 from policies.publish.writing import publishing
 from policies.pull.fleet import Sign, write_signs
+from runs.checkpoints.choice import Choice
+from runs.checkpoints.decide import decide
+from runs.checkpoints.packet import read_packet
 from runs.choices import StopVerdict
 from runs.health.pulse import write_pulse
-from runs.models import Channel, Notification, Run, StopReview
+from runs.models import Channel, Checkpoint, Notification, Run, StopReview
 from runs.notify.addresses import MailAddress
 from runs.notify.channels import MOST as MOST_CHANNELS
 from runs.notify.channels import Place as ChannelPlace
@@ -52,8 +57,13 @@ SAFE = {
     *("Histogram.step_unit", "SourceDay.kind", "SourceDay.name", "RetentionRun.progress"),
     "Pulse.name",
 }
-POSTED = {"Run", "LiveRun", "RefusedWork"}
+POSTED = {"Run", "LiveRun", "RefusedWork", "Checkpoint"}
 """Models that hostile events fill."""
+DECIDED = {
+    *("Decision.reason", "Decision.answer", "Decision.change", "Decision.reconciled", "Decision.tool"),
+    *("Decision.args_hash", "Decision.artifact_digest", "CheckpointNote.text"),
+}
+"""Texts that `decide_hostile_checkpoints` fills through the verbs, or that come from a checkpoint."""
 FILLED: dict[type[models.Model], list[str]] = {
     User: ["first_name", "last_name", "email"],
     Organisation: ["name"],
@@ -130,6 +140,24 @@ def insert_channels(tenant: Tenant, person: User) -> None:
         )
         for _ in PAYLOADS
     )
+
+
+def decide_hostile_checkpoints(tenant: Tenant, person: User) -> None:
+    """Decide every checkpoint in each way in turn, with payloads for all that a person may write."""
+    texts, now = endless(11), datetime.now(UTC)
+    for number, one in enumerate(Checkpoint.objects.for_tenants([tenant.pk]).order_by("pk")):
+        choice = Choice(
+            list(DecisionAction)[number % len(DecisionAction)],
+            reason=next(texts),
+            answer=next(texts),
+            change=DecisionChange(input=next(texts), evidence=next(texts)),
+            reconciled=tuple(
+                Reconciled(tool=call.tool, args_hash=call.args_hash, happened=True)
+                for call in read_packet(one).uncertain
+            ),
+            note=next(texts),
+        )
+        decide(one, choice, actor=person, now=now, version=one.version)
 
 
 def _fill(model: type[models.Model], fields: list[str], shift: int) -> None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from guardops.guard.checkpoints import PendingCall
+from guardops.guard.checkpoints import AttemptedSource, PendingCall
 from guardops.guard.events import LedgerRow
 from guardops.tenants.access import role_in
 from guardops.tenants.choices import Role
@@ -35,6 +35,7 @@ from runs.review.stops import current_review, judged_reason
 
 from .attempts import Attempt, read_attempts, read_run
 from .receipts import Receipt, receipts_of
+from .sources import can_be_blocked
 
 if TYPE_CHECKING:
     from guardops.tenants.models import User
@@ -135,6 +136,11 @@ class Brief:
         """What it has used and has left, of what was counted."""
         pairs = [Budget(name, *_pair(self.packet, name)) for name in _AMOUNTS]
         return [one for one in pairs if one.used is not None or one.left is not None]
+
+    @cached_property
+    def sources(self) -> Sequence[tuple[AttemptedSource, bool]]:
+        """The sources, each with whether it can be blocked."""
+        return [(source, can_be_blocked(source)) for source in self.packet.sources]
 
     @property
     def under_way(self) -> Sequence[PendingCall]:

@@ -84,10 +84,10 @@ def _lost(request: PageRequest, offer: Offer, told: CheckpointChanged) -> HttpRe
 
 
 def _written(offer: Offer) -> str:
-    """Return all that somebody has typed themselves."""
-    said = offer.form.cleaned_data
-    texts = [said.get(name, "") for name in ("note", "answer", "input", "evidence", "reason")]
-    return "\n\n".join(dict.fromkeys(text for text in texts if text))
+    """Return all that somebody has typed themselves, and not what the form suggested."""
+    said, typed = offer.form.cleaned_data, offer.form.changed_data
+    names = [name for name in ("note", "answer", "input", "evidence", "reason") if name in typed]
+    return "\n\n".join(said[name] for name in names if said[name])
 
 
 def _context(request: PageRequest, brief: Brief, offer: Offer) -> dict[str, object]:

@@ -17,6 +17,8 @@ from guardops.tenants.forms.fields import VisibleCharField
 from runs.checkpoints.choice import Choice
 from runs.models.checkpoints import MAX_NOTE, MAX_REASON
 
+from .sources import can_be_blocked
+
 if TYPE_CHECKING:
     from guardops.tenants.models import User
     from runs.checkpoints.ceiling import Ceiling
@@ -141,7 +143,8 @@ class ResumeForm(DecideForm):
         super().__init__(action, packet, ceiling, **options)
         offered = self.fields["blocked_sources"]
         assert isinstance(offered, forms.MultipleChoiceField)
-        offered.choices = [(value_of(one), visible_text(one.name)) for one in packet.sources]
+        sources = [one for one in packet.sources if can_be_blocked(one, for_task=True)]
+        offered.choices = [(value_of(one), visible_text(one.name)) for one in sources]
         for name, label, most in (
             ("steps", "More steps", ceiling.steps),
             ("seconds", "More seconds", ceiling.seconds),

@@ -13,10 +13,11 @@ from guardops import shown
 from guardops.guard.decisions import AddedBudget, DecisionAction, DecisionChange
 from guardops.guard.reasons import Reason
 from runs.checkpoints.ceiling import ceiling_of
-from runs.checkpoints.suggestions import suggestions
+from runs.checkpoints.suggestions import Suggestion, suggestions
 from runs.checkpoints.words import ACTIONS, ActionWords
 
 from .forms import DecideForm, form_for, initial_of, reconciled_as
+from .sources import all_can_be_blocked
 
 if TYPE_CHECKING:
     from .brief import Brief
@@ -89,7 +90,7 @@ def offer_of(brief: Brief, action: DecisionAction, data: Mapping[str, Any] | Non
     """Return one action; its form holds ``data``, what somebody sent, or else what is suggested."""
     ceiling = ceiling_of(brief.checkpoint, brief.now, brief.packet)
     found = suggestions(brief.checkpoint, brief.packet, ceiling)
-    suggestion = next((one for one in found if one.action is action), None)
+    suggestion = next((one for one in found if one.action is action and _holds(one)), None)
     taken_back = _taken_back(brief, action)
     change, reason = (suggestion.change, suggestion.reason) if suggestion else (None, "")
     initial: dict[str, Any] = {"version": brief.checkpoint.version}
@@ -105,6 +106,10 @@ def offer_of(brief: Brief, action: DecisionAction, data: Mapping[str, Any] | Non
         always=list(_always(brief, action)),
         effects=list(_effects(change)),
     )
+
+
+def _holds(suggestion: Suggestion) -> bool:
+    return suggestion.change is None or all_can_be_blocked(suggestion.change.blocked_sources)
 
 
 def _taken_back(brief: Brief, action: DecisionAction) -> Receipt | None:
