@@ -80,6 +80,11 @@ app.conf.update(
             "schedule": 20.0,
             "options": {"expires": 20},
         },
+        "judge-minutes": {  # a minute closes two seconds after its end
+            "task": "runs.tasks.judge_minutes",
+            "schedule": 10.0,
+            "options": {"expires": 10},
+        },
         "beat": {"task": "runs.tasks.beat", "schedule": crontab(), "options": {"expires": 60}},
         "ensure-partitions": {
             "task": "runs.tasks.ensure_partitions",

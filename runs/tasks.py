@@ -8,6 +8,7 @@ from django.utils import timezone
 from guardops.celery import app
 
 from .alerts.evaluate import evaluate_rules as evaluate
+from .alerts.spikes import judge_minutes as judge
 from .checkpoints.timeouts import sweep_checkpoints as sweep_due
 from .health.pulse import beat as beat_once
 from .notify.outbox import sweep as sweep_outbox
@@ -55,6 +56,12 @@ def sweep_checkpoints() -> None:
 def evaluate_rules() -> None:
     """Judge the alert rules and end silences; what fails is judged again a few seconds later."""
     evaluate(timezone.now())
+
+
+@app.task  # type: ignore[untyped-decorator]
+def judge_minutes() -> None:
+    """Judge the minutes that have closed for spikes and bad releases; the next call goes on."""
+    judge(timezone.now())
 
 
 @app.task  # type: ignore[untyped-decorator]

@@ -6,8 +6,8 @@ before the next. Out come events: that a spike or a bad release opened, reopened
 belongs to the other's incident.
 
 A spike is a cumulative sum of the logarithm of a likelihood ratio, the usual rate against a higher one, for
-three higher ones at a time, since what tells 2 × from the usual is slow to see 10 ×. The unit is the task: the
-runs of one loop together, and what is left of that is divided out (`Baseline.dispersion`).
+three higher ones at a time, since what tells 2 × from the usual is slow to see 10 ×. The unit is the task:
+the runs of one loop together, and what is left of that is divided out (`Baseline.dispersion`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import log
 from typing import Any
 
 from .comparing import SLOT, compare
-from .usual import DAY, HOUR, KEPT_DAYS, Baseline, History, LeftOut
+from .usual import BLOCK, DAY, HOUR, KEPT_DAYS, Baseline, History, LeftOut
 
 THRESHOLD = 12.0
 FEWEST_LOOPED = 5
@@ -101,6 +101,25 @@ class LoopRateDetector:
         self.closed: tuple[int, int] | None = tuple(kept["closed"]) if kept.get("closed") else None
         self.ids: int = kept.get("ids", 0)
 
+    @classmethod
+    def after(cls, history: History, minute: int, *, threshold: float = THRESHOLD) -> LoopRateDetector:
+        """Return the detector of a series that has a past which nobody judged: what ran then is known."""
+        detector = cls(threshold=threshold)
+        detector.history = history
+        spans: dict[str, tuple[int, int]] = {}
+        for block in sorted(history.blocks):
+            for release in history.blocks[block]:
+                spans[release] = (spans.get(release, (block * BLOCK, 0))[0], block * BLOCK)
+        if not spans:
+            return detector
+        detector.last = minute - 1
+        detector.first = min(first for first, _ in spans.values())
+        detector.seen = history.tasks_since(detector.first)
+        for release, (first, last) in sorted(spans.items(), key=lambda item: item[1][1])[-MOST_RELEASES:]:
+            new = first - detector.first >= QUIET and minute - first < NEW_RELEASE
+            detector.watched[release] = Watched(first, last, judged=not new)
+        return detector
+
     def state(self) -> dict[str, Any]:
         """Return what ``__init__`` takes, as JSON values."""
         return {
@@ -136,7 +155,7 @@ class LoopRateDetector:
         return minute // HOUR != self.hour
 
     def tick(self, minute: int, rows: Iterable[Row]) -> list[Event]:
-        """Judge a minute; the events it brings, in order. One that is not after the last is judged already."""
+        """Judge a minute; the events it brings, in order. One that was judged already brings none."""
         if minute <= self.last:
             return []
         self.last = minute

@@ -55,9 +55,10 @@ class History:
     def __init__(self) -> None:
         self.blocks: dict[int, dict[str, list[int]]] = {}
 
-    @property
-    def tasks(self) -> int:
-        return sum(cell[0] for block in self.blocks.values() for cell in block.values())
+    def tasks_since(self, minute: int) -> int:
+        """Return how many tasks there were in the blocks from the minute's on."""
+        blocks = (cells for block, cells in self.blocks.items() if block >= minute // BLOCK)
+        return sum(cell[0] for cells in blocks for cell in cells.values())
 
     def add(self, minute: int, release: str, tasks: int, looped: int) -> None:
         cell = self.blocks.setdefault(minute // BLOCK, {}).setdefault(release, [0, 0])

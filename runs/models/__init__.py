@@ -2,6 +2,7 @@ from .alerts import Evaluation, Incident, IncidentStep, Rule, Silence
 from .checkpoints import Checkpoint, CheckpointNote, Decision
 from .health import Pulse
 from .live import LiveRun, RefusedWork
+from .minutes import AlertState, LoopClock, LoopMinute
 from .notify import Channel, Notification
 from .retention import RetentionRun, RunHorizon
 from .reviews import StopReview
@@ -9,6 +10,7 @@ from .rollup import FoldState, Histogram, IngestSpan, Rollup, SourceDay
 from .run import ExternalRun, Run, RunSource, TaskCompletion
 
 __all__ = [
+    "AlertState",
     "Channel",
     "Checkpoint",
     "CheckpointNote",
@@ -21,6 +23,8 @@ __all__ = [
     "IncidentStep",
     "IngestSpan",
     "LiveRun",
+    "LoopClock",
+    "LoopMinute",
     "Notification",
     "Pulse",
     "RefusedWork",

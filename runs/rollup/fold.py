@@ -17,6 +17,7 @@ from guardops.tenants.cluster import read_system_identifier
 from guardops.tenants.errors import GuardOpsError
 from runs.choices import Grain
 
+from .minutes import note_folded
 from .state import State
 from .upserts import additions, copies
 
@@ -77,6 +78,8 @@ def fold_once(now: datetime, *, rows_a_tick: int = ROWS_A_TICK) -> FoldReport:
         hours_to = _copy_closed(cursor, Grain.HOUR, state.hours_to, now)
         days_to = _copy_closed(cursor, Grain.DAY, state.days_to, now)
         _save(cursor, state, batch, now, hours_to=hours_to, days_to=days_to)
+        if batch.rows:
+            note_folded(cursor, batch.parameters["min_run_id"], batch.parameters["max_run_id"])
         cursor.execute("SELECT coalesce(sum(runs), 0) FROM ingest_span")
         return FoldReport(batch.rows, batch.hi, int(cursor.fetchone()[0]), batch.more)
 

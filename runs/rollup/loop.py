@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from .fold import FoldReport, fold_once
 from .holders import oldest_transaction
+from .minutes import close_minutes
 
 INTERVAL_S = 1.0
 SAY_EVERY = timedelta(seconds=10)
@@ -36,6 +37,8 @@ def fold_until(stop: Event, clock: Callable[[], datetime], *, interval_s: float 
         began = clock()
         try:
             report = fold_once(began)
+            if not report.busy:
+                close_minutes(began)
             _say(report, told, clock())
         except (OperationalError, InterfaceError) as error:
             connection.close()

@@ -41,5 +41,6 @@ def rebase_marks() -> int:
             " watched_mark = pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
             [_UNCOUNTED, identifier],
         )
+        cursor.execute("UPDATE loop_clock SET mark = %s, first_run = NULL, last_run = NULL", [_UNCOUNTED])
         cursor.execute("SELECT coalesce(sum(runs), 0)::bigint FROM ingest_span")
         return int(cursor.fetchone()[0])

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from runs.alerts.evaluate import evaluate_rules
+from runs.alerts.spikes import judge_minutes
 
 
 class Command(BaseCommand):
@@ -21,5 +22,10 @@ class Command(BaseCommand):
             f"{done.windows} windows judged; incidents: {done.opened} opened, {done.resolved} resolved."
         )
         self.stdout.write(f"{done.settled} silences ended.")
+        loops = judge_minutes(timezone.now())
+        self.stdout.write(
+            f"{loops.minutes} minutes judged for loops; incidents: {loops.opened} opened,"
+            f" {loops.resolved} resolved."
+        )
         if done.failed:
             raise CommandError(f"Rules that could not be judged: {', '.join(done.failed)}.")
