@@ -15,7 +15,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TypeAlias
@@ -24,6 +24,7 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.template import loader
+from django.urls import URLPattern, path
 from django.utils.http import content_disposition_header
 
 from guardops.shown import from_visible, is_unseen, named
@@ -86,15 +87,26 @@ def _may_run(text: str) -> bool:
     return text[0] in "\t\r\n" or unicodedata.normalize("NFKC", first)[:1] in _FORMULA
 
 
-def csv_name(what: str, start: datetime, end: datetime) -> str:
-    """Return a file's name that says what it lists and of which time, in UTC."""
+def range_name(what: str, start: datetime, end: datetime) -> str:
+    """Return a file's name, without its ending, that says what it lists and of which time, in UTC."""
     first, last = (moment.astimezone(UTC).strftime("%Y%m%dT%H%MZ") for moment in (start, end))
-    return f"guardops-{what}-{first}-{last}.csv"
+    return f"guardops-{what}-{first}-{last}"
 
 
 def file_name(what: str, now: datetime) -> str:
     """Return the name of a file, without its ending, that lists what there is ``now``."""
     return f"guardops-{what}-{now.astimezone(UTC):%Y%m%dT%H%MZ}"
+
+
+def file_paths(route: str, view: Callable[..., HttpResponseBase], name: str) -> list[URLPattern]:
+    """Return the addresses of a list as files: ``name`` in CSV, ``name-json`` in JSON.
+
+    The view takes ``form`` beside what ``route`` names, and hands it to `file_response`.
+    """
+    return [
+        path(f"{route}.csv", view, name=name),
+        path(f"{route}.json", view, {"form": "json"}, name=f"{name}-json"),
+    ]
 
 
 def file_response(
@@ -112,13 +124,6 @@ def file_response(
         page = loader.get_template("export_busy.html").render()
         return HttpResponse(page, status=503, headers={"Retry-After": RETRY_AFTER_S, **_NOT_KEPT})
     return FileResponse(_FORMS[form](header), f"{name}.{form}", rows, limit)
-
-
-def csv_response(
-    name: str, header: Sequence[str], rows: Iterable[Sequence[Cell]], *, limit: int = MAX_ROWS
-) -> HttpResponseBase:
-    """Answer with a CSV file, as `file_response` does; ``name`` ends in ``.csv``."""
-    return file_response("csv", name.removesuffix(".csv"), header, rows, limit=limit)
 
 
 _NOT_KEPT = {"Cache-Control": "private, no-store"}

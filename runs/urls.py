@@ -1,6 +1,9 @@
 from django.urls import path, register_converter
 
+from guardops.export import file_paths
+
 from .alerts.pages import incident as incident_pages
+from .alerts.pages.export import incidents_export, rules_export, silences_export
 from .alerts.pages.listing import incidents
 from .alerts.pages.rules import rule_edit, rules
 from .alerts.pages.silences import silence_end, silence_new, silences
@@ -15,6 +18,7 @@ from .health.pages import health
 from .notify.pages import channels as channel_pages
 from .notify.pages.export import channels_export, deliveries_export
 from .pages.advisor import advisor
+from .pages.attention import attention
 from .pages.case import run_case
 from .pages.connect import connect, connect_status
 from .pages.detail import run_detail
@@ -23,6 +27,7 @@ from .pages.job_types import job_types
 from .pages.list import run_list
 from .pages.live import live_list
 from .pages.live_count import live_count
+from .pages.live_export import live_export
 from .pages.policy_replay import policy_replay
 from .pages.source import source, source_block
 from .pages.sources import sources, sources_export
@@ -39,11 +44,13 @@ register_converter(SourceNameConverter, "source_name")
 
 urlpatterns = [
     path("", pages.overview, name="overview"),
+    path("attention/", attention, name="attention"),
     path("connect/", connect, name="connect"),
     path("connect/status/", connect_status, name="connect-status"),
     path("runs/", run_list, name="list"),
-    path("runs/export.csv", run_export, name="export"),
+    *file_paths("runs/export", run_export, "export"),
     path("runs/live/", live_list, name="live"),
+    *file_paths("runs/live/export", live_export, "live-export"),
     path("runs/advisor/", advisor, name="advisor"),
     path("runs/policy-replay/", policy_replay, name="policy-replay"),
     path("runs/job-types/", job_types, name="job-types"),
@@ -53,14 +60,17 @@ urlpatterns = [
     path("review/", review_queue, name="review-queue"),
     path("review/act/", review_act, name="review-act"),
     path("review/bulk/", review_bulk, name="review-bulk"),
-    path("review/export.csv", review_export, name="review-export"),
+    *file_paths("review/export", review_export, "review-export"),
     path("review/new/", new_count, name="review-new-count"),
     path("quality/", quality, name="quality"),
     path("sources/", sources, name="sources"),
-    path("sources/export.csv", sources_export, name="sources-export"),
+    *file_paths("sources/export", sources_export, "sources-export"),
     path("sources/block/", source_block, name="source-block"),
     path("sources/<slug:kind>/<source_name:name>/", source, name="source"),
     path("alerts/", incidents, name="incidents"),
+    *file_paths("alerts/incidents", incidents_export, "incidents-export"),
+    *file_paths("alerts/rules/export", rules_export, "rules-export"),
+    *file_paths("alerts/silences/export", silences_export, "silences-export"),
     path("alerts/rules/", rules, name="rules"),
     path("alerts/rules/<slug:kind>/", rule_edit, name="rule-edit"),
     path("alerts/silences/", silences, name="silences"),
@@ -77,20 +87,13 @@ urlpatterns = [
     path("alerts/<uuid:incident_id>/resolve/", incident_pages.incident_resolve, name="incident-resolve"),
     path("alerts/<uuid:incident_id>/reopen/", incident_pages.incident_reopen, name="incident-reopen"),
     path("alerts/channels/", channel_pages.channels, name="channels"),
-    path("alerts/channels/export.csv", channels_export, name="channels-export"),
-    path("alerts/channels/export.json", channels_export, {"form": "json"}, name="channels-export-json"),
+    *file_paths("alerts/channels/export", channels_export, "channels-export"),
     path("alerts/channels/new/", channel_pages.channel_new, name="channel-new"),
     path("alerts/channels/<int:channel_id>/", channel_pages.channel, name="channel"),
     path("alerts/channels/<int:channel_id>/test/", channel_pages.channel_test, name="channel-test"),
     path("alerts/channels/<int:channel_id>/secret/", channel_pages.channel_rotate, name="channel-rotate"),
     path("alerts/channels/<int:channel_id>/remove/", channel_pages.channel_delete, name="channel-delete"),
-    path("alerts/channels/<int:channel_id>/deliveries.csv", deliveries_export, name="deliveries-export"),
-    path(
-        "alerts/channels/<int:channel_id>/deliveries.json",
-        deliveries_export,
-        {"form": "json"},
-        name="deliveries-export-json",
-    ),
+    *file_paths("alerts/channels/<int:channel_id>/deliveries", deliveries_export, "deliveries-export"),
     path("settings/health/", health, name="health"),
     path("settings/storage/", storage, name="storage"),
     path("runs/<uuid:run_id>/", run_detail, name="detail"),

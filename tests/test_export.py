@@ -20,7 +20,7 @@ from django.middleware.gzip import GZipMiddleware
 from waitress import wasyncore
 from waitress.server import create_server
 
-from guardops.export import Cell, csv_cell, csv_name, csv_response, text_of_cell
+from guardops.export import Cell, csv_cell, file_response, range_name, text_of_cell
 
 HOSTILE = {
     "=1+1": "'=1+1",
@@ -98,7 +98,7 @@ def test_what_is_no_text_is_written_plainly(value: Cell, cell: str) -> None:
 
 def test_file_reads_back_as_it_was_written() -> None:
     rows: list[list[Cell]] = [['a"b', "c,d", 1], ["é", "=1", Decimal("0.5")], ["two\r\nlines", "", None]]
-    response = csv_response("x.csv", ["one", "two", "three"], rows)
+    response = file_response("csv", "x", ["one", "two", "three"], rows)
 
     assert records(response) == [
         ["one", "two", "three"],
@@ -109,11 +109,11 @@ def test_file_reads_back_as_it_was_written() -> None:
 
 
 def test_records_end_as_the_standard_says_and_each_is_one_line() -> None:
-    assert body(csv_response("x.csv", ["a"], [["x\ny"], ["z"]])) == "a\r\nx⟦U+000A⟧y\r\nz\r\n"
+    assert body(file_response("csv", "x", ["a"], [["x\ny"], ["z"]])) == "a\r\nx⟦U+000A⟧y\r\nz\r\n"
 
 
 def test_no_cache_keeps_the_file() -> None:
-    response = csv_response("runs.csv", ["a"], [])
+    response = file_response("csv", "runs", ["a"], [])
 
     assert response["Cache-Control"] == "private, no-store"
     assert response["Content-Type"] == "text/csv; charset=utf-8"
@@ -124,7 +124,7 @@ def test_name_says_what_is_listed_and_of_which_time() -> None:
     start = datetime(2026, 3, 29, 1, 30, tzinfo=timezone(timedelta(hours=1)))
     end = datetime(2026, 3, 30, tzinfo=UTC)
 
-    assert csv_name("runs", start, end) == "guardops-runs-20260329T0030Z-20260330T0000Z.csv"
+    assert range_name("runs", start, end) == "guardops-runs-20260329T0030Z-20260330T0000Z"
 
 
 def test_rows_are_sent_while_they_are_read_in_bounded_memory() -> None:
@@ -135,7 +135,7 @@ def test_rows_are_sent_while_they_are_read_in_bounded_memory() -> None:
         for read in range(100_000):
             yield [read, "some text of usual length", Decimal("0.01")]
 
-    parts = iter(csv_response("x.csv", ["a", "b", "c"], rows()).streaming_content)  # type: ignore[attr-defined]
+    parts = iter(file_response("csv", "x", ["a", "b", "c"], rows()).streaming_content)  # type: ignore[attr-defined]
     next(parts)
     assert read < 5_000
 
@@ -147,8 +147,8 @@ def test_rows_are_sent_while_they_are_read_in_bounded_memory() -> None:
 
 
 def test_file_cut_at_its_limit_says_so() -> None:
-    cut = records(csv_response("x.csv", ["a"], [[n] for n in range(5)], limit=3))
-    whole = records(csv_response("x.csv", ["a"], [[n] for n in range(3)], limit=3))
+    cut = records(file_response("csv", "x", ["a"], [[n] for n in range(5)], limit=3))
+    whole = records(file_response("csv", "x", ["a"], [[n] for n in range(3)], limit=3))
 
     assert cut[1:4] == [["0"], ["1"], ["2"]]
     assert cut[4] == ["# Cut after 3 rows: there are more. Choose a shorter range."]
@@ -162,7 +162,7 @@ def failing() -> Iterator[Sequence[Cell]]:
 
 
 def test_failure_on_the_way_is_the_last_line_and_an_error(db: None) -> None:
-    response = csv_response("x.csv", ["a"], failing())
+    response = file_response("csv", "x", ["a"], failing())
 
     assert records(response)[-2:] == [
         ["29999"],
@@ -178,7 +178,7 @@ def download() -> Iterator[Any]:
     rows: list[Iterable[Sequence[Cell]]] = []
 
     def application(environ: dict[str, Any], start_response: Any) -> Any:
-        response = csv_response("x.csv", ["a"], rows[-1])
+        response = file_response("csv", "x", ["a"], rows[-1])
         GZipMiddleware(lambda _: response).process_response(WSGIRequest(environ), response)
         start_response("200 OK", list(response.items()))
         return response
@@ -230,14 +230,14 @@ def test_file_arrives_whole_through_the_door(download: Any, encoding: str) -> No
 
 def test_exports_leave_threads_for_pages(db: None, settings: Any) -> None:
     settings.WEB_THREADS = 8
-    under_way = [csv_response("x.csv", ["a"], iter(failing())) for _ in range(2)]
+    under_way = [file_response("csv", "x", ["a"], iter(failing())) for _ in range(2)]
     parts = [iter(response.streaming_content) for response in under_way]  # type: ignore[attr-defined]
     for part in parts:
         next(part)
-    refused = csv_response("x.csv", ["a"], [])
+    refused = file_response("csv", "x", ["a"], [])
     under_way[0].close()
 
     assert (refused.status_code, refused["Retry-After"]) == (503, "15")
     assert b"Other exports are under way" in refused.content  # type: ignore[attr-defined]
-    assert csv_response("x.csv", ["a"], []).status_code == 200
+    assert file_response("csv", "x", ["a"], []).status_code == 200
     under_way[1].close()

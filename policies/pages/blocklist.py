@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
 from guardops.addresses import first_page, tidy, without
-from guardops.export import Cell, csv_response
+from guardops.export import Cell, file_name, file_response
 from guardops.tenants import access
 from guardops.tenants.pages.requests import AuthenticatedRequest
 from policies.blocklist.given import READ
@@ -81,13 +81,13 @@ def blocklist(request: AuthenticatedRequest) -> HttpResponse:
 
 @never_cache
 @require_GET
-def blocklist_csv(request: AuthenticatedRequest) -> HttpResponseBase:
-    now, reader, form = timezone.now(), reader_of(request.user), _asked(request)
-    if not form.is_valid():
-        context = {"form": form, "page": [], "state": "invalid", "tab": ""}
+def blocklist_file(request: AuthenticatedRequest, form: str = "csv") -> HttpResponseBase:
+    now, reader, asked = timezone.now(), reader_of(request.user), _asked(request)
+    if not asked.is_valid():
+        context = {"form": asked, "page": [], "state": "invalid", "tab": ""}
         return render(request, "policies/blocklist.html", context, status=400)
-    listed = _listed(form, seen_by(request.user), now)
-    return csv_response(f"guardops-blocklist-{now:%Y%m%dT%H%MZ}.csv", COLUMNS, _cells(listed, reader, now))
+    listed = _listed(asked, seen_by(request.user), now)
+    return file_response(form, file_name("blocklist", now), COLUMNS, _cells(listed, reader, now))
 
 
 @never_cache

@@ -71,11 +71,11 @@ def policies(request: AuthenticatedRequest) -> HttpResponse:
     form = PolicyFilterForm(tidy(request.GET), tenants=tenants)
     seen = JobPolicy.objects.for_tenants(access.visible_tenants(request.user))
     listed = form.narrow(seen, tenants) if form.is_valid() else seen.none()
-    page = Paginator(_in_order(listed), POLICIES_PER_PAGE).get_page(form.cleaned_data.get("page"))
+    page = Paginator(in_order(listed), POLICIES_PER_PAGE).get_page(form.cleaned_data.get("page"))
     context = {
         "form": form,
         "page": page,
-        "rows": _rows(page.object_list, administered(request.user), now),
+        "rows": rows_of(page.object_list, administered(request.user), now),
         "caps": [LIMITS[name] for name in CAPS],
         "places": places_to_edit(request.user),
         "job_types": list(
@@ -96,12 +96,12 @@ def _state(form: PolicyFilterForm, member: bool, *, any_listed: bool, any_seen: 
     return "filtered" if form.narrows and any_seen() else "first"
 
 
-def _in_order(policies: Any) -> Any:
+def in_order(policies: Any) -> Any:
     in_order = policies.select_related("organisation", "tenant")
     return in_order.order_by("job_type", "organisation__slug", F("tenant__slug").asc(nulls_first=True))
 
 
-def _rows(policies: Iterable[JobPolicy], mine: Administered, now: datetime) -> list[Row]:
+def rows_of(policies: Iterable[JobPolicy], mine: Administered, now: datetime) -> list[Row]:
     """Return the rows of a page in two or three statements, however many there are."""
     page = list(policies)
     read = read_policies(

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from guardops.addresses import first_page, tidy
-from guardops.export import Cell, csv_name, csv_response
+from guardops.export import Cell, file_response, range_name
 from guardops.tenants.access import visible
 from guardops.viewer import current_zone
 from runs.filters import RunFilter
@@ -71,7 +71,7 @@ _STRETCH = timedelta(days=1)
 
 
 @require_GET
-def run_export(request: HttpRequest) -> HttpResponseBase:
+def run_export(request: HttpRequest, form: str = "csv") -> HttpResponseBase:
     params, seen = first_page(tidy(request.GET)), visible(request.user)
     tenants = tenant_ids_of(params.get("tenant", ""), seen)
     runs = Run.objects.for_tenants(tenants)
@@ -82,7 +82,7 @@ def run_export(request: HttpRequest) -> HttpResponseBase:
         return render(request, "runs/export_invalid.html", context, status=400)
     slugs = {tenant.pk: tenant.slug for tenant in seen.tenants}
     rows = read_rows(chosen.qs, chosen.form.order, window, slugs)
-    return csv_response(csv_name("runs", window.start, window.end), list(COLUMNS), rows)
+    return file_response(form, range_name("runs", window.start, window.end), list(COLUMNS), rows)
 
 
 def read_rows(

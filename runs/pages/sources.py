@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_safe
 
 from guardops.addresses import first_page, tidy, without
 from guardops.charts import sparkline
-from guardops.export import Cell, csv_name, csv_response
+from guardops.export import Cell, file_response, range_name
 from guardops.scatter import Point, ScatterChart, scatter_chart
 from guardops.tenants.access import Visible, administers_something, visible
 from runs.reports.pages import PageRequest
@@ -87,15 +87,15 @@ def sources(request: PageRequest) -> HttpResponse:
 
 
 @require_GET
-def sources_export(request: PageRequest) -> HttpResponseBase:
+def sources_export(request: PageRequest, form: str = "csv") -> HttpResponseBase:
     params, now, seen = first_page(tidy(request.GET)), timezone.now(), visible(request.user)
-    form = RadarForm(params, seen=seen)
-    if not seen.tenants or not form.is_valid():
-        context = {"form": form, "state": "invalid" if seen.tenants else "nobody", "as_of": now}
+    asked = RadarForm(params, seen=seen)
+    if not seen.tenants or not asked.is_valid():
+        context = {"form": asked, "state": "invalid" if seen.tenants else "nobody", "as_of": now}
         return render(request, "runs/sources.html", context, status=400 if seen.tenants else 200)
-    days = form.asked_days(now)
-    rows = [row for row in read_radar(seen, form.scope, days, now).rows if form.takes(row)]
-    return csv_response(csv_name("sources", days.start, days.end), COLUMNS, _cells(rows))
+    days = asked.asked_days(now)
+    rows = [row for row in read_radar(seen, asked.scope, days, now).rows if asked.takes(row)]
+    return file_response(form, range_name("sources", days.start, days.end), COLUMNS, _cells(rows))
 
 
 def _kept(params: Any) -> str:

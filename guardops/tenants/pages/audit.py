@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
-from guardops.export import Cell, csv_response
+from guardops.export import Cell, file_name, file_response
 from guardops.tenants.forms.trail import TrailForm
 from guardops.tenants.trail.entries import Entry
 from guardops.tenants.trail.reading import Asked, read_all, read_page
@@ -32,13 +32,13 @@ def audit(request: AuthenticatedRequest) -> HttpResponse:
 
 @never_cache
 @require_GET
-def audit_csv(request: AuthenticatedRequest) -> HttpResponseBase:
+def audit_file(request: AuthenticatedRequest, form: str = "csv") -> HttpResponseBase:
     scope = trail_scope(request.user)
-    form = TrailForm(request.GET, tenants=scope.tenants)
-    if not form.is_valid():
-        return render(request, "tenants/audit.html", {"form": form}, status=400)
+    asked = TrailForm(request.GET, tenants=scope.tenants)
+    if not asked.is_valid():
+        return render(request, "tenants/audit.html", {"form": asked}, status=400)
     now = timezone.now()
-    return csv_response(f"guardops-audit-{now:%Y%m%dT%H%MZ}.csv", COLUMNS, _rows(scope, form.asked(now)))
+    return file_response(form, file_name("audit", now), COLUMNS, _rows(scope, asked.asked(now)))
 
 
 def _rows(scope: TrailScope, asked: Asked) -> Iterator[list[Cell]]:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_safe
 
-from guardops.export import Cell, csv_response
+from guardops.export import Cell, file_name, file_response
 from guardops.tenants import access
 from guardops.tenants.errors import InvalidKey
 from guardops.tenants.forms.keys import KeyFilterForm, KeyForm, RotateForm
@@ -44,12 +44,12 @@ def keys(request: AuthenticatedRequest) -> HttpResponse:
 
 @never_cache
 @require_GET
-def keys_csv(request: AuthenticatedRequest) -> HttpResponseBase:
-    form, listed = _listed(request, timezone.now())
-    if not form.is_valid():
-        return render(request, "tenants/keys.html", {"page": [], "form": form}, status=400)
-    name = f"guardops-keys-{timezone.now():%Y%m%dT%H%MZ}.csv"
-    return csv_response(name, COLUMNS, _rows(listed.select_related("created_by", "predecessor")))
+def keys_file(request: AuthenticatedRequest, form: str = "csv") -> HttpResponseBase:
+    asked, listed = _listed(request, timezone.now())
+    if not asked.is_valid():
+        return render(request, "tenants/keys.html", {"page": [], "form": asked}, status=400)
+    rows = _rows(listed.select_related("created_by", "predecessor"))
+    return file_response(form, file_name("keys", timezone.now()), COLUMNS, rows)
 
 
 def _listed(request: AuthenticatedRequest, now: datetime) -> tuple[KeyFilterForm, ApiKeyQuerySet]:

@@ -52,7 +52,7 @@ class Line:
 def rules(request: AuthenticatedRequest) -> HttpResponse:
     seen, now = access.visible(request.user), timezone.now()
     places = places_seen(seen)
-    slug = request.GET.get("place", "") or next(iter(places), "")
+    slug = request.GET.get("tenant", "") or next(iter(places), "")
     if slug not in places:
         if slug:
             raise Http404("No such place.")
@@ -61,7 +61,7 @@ def rules(request: AuthenticatedRequest) -> HttpResponse:
         "places": [(key, place.slug if place else "the installation") for key, place in places.items()],
         "slug": slug,
         "place": places[slug],
-        "lines": list(_lines(places[slug])),
+        "lines": list(lines_of(places[slug])),
         "sets": _sets(request, places[slug]),
         "judged": is_judged(now),
         "last": last_judged(),
@@ -76,7 +76,7 @@ def _sets(request: AuthenticatedRequest, place: Place) -> bool:
     return access.role_in(request.user, place) == Role.ADMIN
 
 
-def _lines(place: Place) -> Iterator[Line]:
+def lines_of(place: Place) -> Iterator[Line]:
     """Yield the rules that hold in a place, each followed by the job types that have their own."""
     rows = {(row.rule, row.job_type): row for row in Rule.objects.filter(tenant=place)}
     evaluations = {each.rule: each for each in Evaluation.objects.all()}
@@ -122,7 +122,7 @@ def rule_edit(request: AuthenticatedRequest, kind: str) -> HttpResponse:
     try:
         done = _unset(request, edited) if "unset" in request.POST else _save(request, form, edited)
         if done:
-            return redirect(f"{reverse('runs:rules')}?{urlencode({'place': edited.slug})}")
+            return redirect(f"{reverse('runs:rules')}?{urlencode({'tenant': edited.slug})}")
     except EditedMeanwhile as error:
         form = _anew(edited)
         form.add_error(None, f"{error.message} Nothing was saved; this is how it stands now.")
@@ -131,8 +131,9 @@ def rule_edit(request: AuthenticatedRequest, kind: str) -> HttpResponse:
 
 
 def _edited(request: AuthenticatedRequest, kind: str) -> Edited:
-    """Return what the address names; raises Http404, and PermissionDenied below admin."""
-    slug, job_type = request.GET.get("place", ""), from_visible(request.GET.get("job", ""))
+    """Return what the address or the form names; raises Http404, and PermissionDenied below admin."""
+    asked = request.POST if request.method == "POST" else request.GET
+    slug, job_type = asked.get("tenant", ""), from_visible(asked.get("job", ""))
     if kind not in RuleKind.values or len(job_type) > MAX_JOB_TYPE or "\0" in slug + job_type:
         raise Http404("No such rule.")
     spec, place = SPECS[RuleKind(kind)], place_to_set(request.user, slug)
@@ -180,7 +181,7 @@ def _anew(edited: Edited) -> RuleForm:
     """Return a form of how the rule stands now, bound so that it can say what went wrong."""
     row = Rule.objects.filter(rule=edited.spec.kind, tenant=edited.place, job_type=edited.job_type).first()
     setting, version = setting_of(edited.spec, row), row.version if row else 0
-    data = {name: f"{value:g}" for name, value in setting.values.items()}
+    data = {name: f"{value:.10g}" for name, value in setting.values.items()}
     data |= {"severity": setting.severity, "version": str(version)}
     data |= {"enabled": "on"} if setting.enabled else {}
     form = RuleForm(data, spec=edited.spec, setting=setting, version=version)

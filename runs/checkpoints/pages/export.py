@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from guardops.addresses import first_page, tidy
-from guardops.export import Cell, csv_response
+from guardops.export import Cell, file_name, file_response
 from guardops.tenants.access import visible
 from runs.checkpoints.filters import QueueForm
 from runs.checkpoints.queue import Row, in_rows
@@ -40,16 +40,16 @@ _ROWS_AT_ONCE = 1_000
 
 
 @require_GET
-def review_export(request: PageRequest) -> HttpResponseBase:
+def review_export(request: PageRequest, form: str = "csv") -> HttpResponseBase:
     params, seen, now = first_page(tidy(request.GET)), visible(request.user), timezone.now()
     tenants = tenant_ids_of(params.get("tenant", ""), seen)
-    form = QueueForm(params)
-    if not form.is_valid():
-        context = {"form": form, "query": params.urlencode()}
+    asked = QueueForm(params)
+    if not asked.is_valid():
+        context = {"form": asked, "query": params.urlencode()}
         return render(request, "runs/checkpoints/export_invalid.html", context, status=400)
-    found = form.narrow(Checkpoint.objects.for_tenants(tenants), request.user, now)
-    name = f"guardops-review-{now:%Y%m%dT%H%MZ}.csv"
-    return csv_response(name, COLUMNS, _cells(form.in_order(found), request.user, now))
+    found = asked.narrow(Checkpoint.objects.for_tenants(tenants), request.user, now)
+    rows = _cells(asked.in_order(found), request.user, now)
+    return file_response(form, file_name("review", now), COLUMNS, rows)
 
 
 def _cells(found: CheckpointQuerySet, reader: User, now: datetime) -> Iterator[Sequence[Cell]]:
