@@ -9,6 +9,7 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runs.checkpoints.filters import QueueForm
 from runs.filters import RunFilter
 from tests.runs.pages.conftest import Cast
 from tests.runs.rows import insert_rows, make_row
@@ -70,9 +71,24 @@ def test_file_answers_any_parameters(browser: Client, pairs: list[tuple[str, str
         assert b"Not complete" not in b"".join(response.streaming_content)  # type: ignore[attr-defined]
 
 
+QUEUE_NAMES = [*QueueForm.base_fields, *QueueForm.BESIDE, "bogus"]
+
+
 @FEW
 @given(
-    page=st.sampled_from(["runs", "live"]),
+    path=st.sampled_from(["", "new/", "export.csv"]),
+    pairs=st.lists(st.tuples(st.sampled_from(QUEUE_NAMES), VALUES), max_size=4),
+)
+def test_queue_answers_any_parameters(browser: Client, path: str, pairs: list[tuple[str, str]]) -> None:
+    response = browser.get(f"/review/{path}?{urlencode(pairs, errors='surrogatepass')}", follow=True)
+    assert response.status_code in {200, 400, 404}
+    if response.streaming:
+        assert b"Not complete" not in b"".join(response.streaming_content)  # type: ignore[attr-defined]
+
+
+@FEW
+@given(
+    page=st.sampled_from(["runs", "live", "review"]),
     name=st.text(max_size=70),
     query=st.one_of(
         st.binary(max_size=60).map(lambda query: quote_from_bytes(query, safe="=&%+;")),
