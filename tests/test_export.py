@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import http.client
 import io
+import json
 import threading
 import tracemalloc
 from collections.abc import Iterable, Iterator, Sequence
@@ -153,6 +154,68 @@ def test_file_cut_at_its_limit_says_so() -> None:
     assert cut[1:4] == [["0"], ["1"], ["2"]]
     assert cut[4] == ["# Cut after 3 rows: there are more. Choose a shorter range."]
     assert whole == [["a"], ["0"], ["1"], ["2"]]
+
+
+def document(response: Any) -> Any:
+    return json.loads(body(response))
+
+
+def test_json_holds_the_same_rows_with_their_types(db: None) -> None:
+    moment = datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=2)))
+    row = ["=1+1", 7, 0.5, True, None, Decimal("0.021000"), moment, UUID(int=1)]
+    response = file_response("json", "x", list("abcdefgh"), [row])
+
+    assert response["Content-Type"] == "application/json"
+    assert 'filename="x.json"' in response["Content-Disposition"]
+    assert document(response) == {
+        "rows": [
+            {
+                "a": "=1+1",
+                "b": 7,
+                "c": 0.5,
+                "d": True,
+                "e": None,
+                "f": "0.021000",
+                "g": "2026-03-29T00:30:00.000Z",
+                "h": str(UUID(int=1)),
+            }
+        ],
+        "complete": True,
+    }
+
+
+def test_json_of_nothing_is_an_empty_list(db: None) -> None:
+    assert document(file_response("json", "x", ["a"], [])) == {"rows": [], "complete": True}
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, *HARMLESS])
+def test_json_writes_any_text_in_ascii_and_in_one_line(text: str, db: None) -> None:
+    written = body(file_response("json", "x", ["a"], [[text], ["next"]]))
+
+    assert written.isascii()
+    assert written.count("\n") == 4
+    assert json.loads(written)["rows"] == [{"a": text}, {"a": "next"}]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_json_holds_no_number_that_is_none(value: float, db: None) -> None:
+    assert document(file_response("json", "x", ["a"], [[value]]))["rows"] == [{"a": None}]
+
+
+def test_json_that_was_cut_says_that_it_is_not_complete(db: None) -> None:
+    cut = document(file_response("json", "x", ["a"], [[n] for n in range(5)], limit=3))
+
+    assert cut["rows"] == [{"a": 0}, {"a": 1}, {"a": 2}]
+    assert (cut["complete"], cut["why"][:16]) == (False, "Cut after 3 rows")
+
+
+def test_json_that_broke_off_says_that_it_is_not_complete_and_is_an_error(db: None) -> None:
+    response = file_response("json", "x", ["a"], failing())
+    broken = document(response)
+
+    assert (len(broken["rows"]), broken["complete"]) == (30_000, False)
+    with pytest.raises(RuntimeError, match="went away"):
+        response.close()
 
 
 def failing() -> Iterator[Sequence[Cell]]:

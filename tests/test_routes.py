@@ -38,9 +38,12 @@ from policies.publish.policies import Place, save_policy
 from policies.publish.sources import Reach, Wanted, block_sources, remove_sources
 from policies.publish.stops import issue_stop
 from policies.pull.fleet import Sign, write_signs
+from runs.alerts.incidents import Finding, open_incident, resolve_incident
+from runs.alerts.silences import silence
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.decide import decide
-from runs.models import Checkpoint, Notification
+from runs.choices import RuleKind, Severity
+from runs.models import Checkpoint, Incident, Notification
 from runs.notify.addresses import Address, MailAddress, WebhookAddress, new_signing_secret
 from runs.notify.channels import Place as ChannelPlace
 from runs.notify.channels import create_channel
@@ -344,6 +347,47 @@ def new_channel(tenant: Tenant) -> dict[str, Any]:
     return channel_settings(tenant) | {"place": f"tenant:{tenant.slug}"}
 
 
+def an_incident(tenant: Tenant) -> list[Any]:
+    """Open an incident of the tenant, and one that concerns the installation."""
+    named = {"severity": Severity.WARNING, "title": "confidential incident"}
+    installation = Finding(tenant_id=None, rule=RuleKind.DISK, **named)
+    open_incident(installation, now=NOW)
+    finding = Finding(tenant_id=tenant.pk, rule=RuleKind.COST, subject=str(uuid4()), **named)
+    return [open_incident(finding, now=NOW).incident.pk]
+
+
+def an_incident_that_is_over(tenant: Tenant) -> list[Any]:
+    [key] = an_incident(tenant)
+    subject = Incident.objects.get(pk=key).subject
+    resolve_incident(tenant.pk, RuleKind.COST, subject, now=NOW, how="confidential")
+    return [key]
+
+
+def incidents_there(tenant: Tenant) -> list[Any]:
+    an_incident(tenant)
+    return []
+
+
+def a_silence(tenant: Tenant) -> list[Any]:
+    actor, until = make_member(tenant, Role.REVIEWER), NOW + timedelta(days=1)
+    made = silence(tenant, rule=None, until=until, reason="confidential", actor=actor, now=NOW)
+    return [made.pk]
+
+
+def silences_there(tenant: Tenant) -> list[Any]:
+    a_silence(tenant)
+    return []
+
+
+def new_silence(tenant: Tenant) -> dict[str, Any]:
+    return {"tenant": tenant.slug, "rule": "cost", "lasting": "1h", "reason": "x"}
+
+
+def rule_settings(tenant: Tenant) -> dict[str, Any]:
+    limits = {"ratio": 3, "usd": 5, "tasks": 30}
+    return {"tenant": tenant.slug, "job": "", "enabled": "on", "severity": "info", "version": 0, **limits}
+
+
 OPEN = {
     # Tell what is alive; the numbers of /metrics are for loopback or who has its token.
     *("healthz", "livez", "readyz", "metrics"),
@@ -360,6 +404,7 @@ ROUTES: dict[str, Page] = {
     "runs:list": Page(see=EVERYBODY),
     "runs:quality": Page(see=EVERYBODY),
     "runs:export": Page(see=EVERYBODY),
+    "runs:live-export": Page(arguments=a_live_run, see=EVERYBODY),
     "runs:connect": Page(
         see=EVERYBODY, act=ADMINS, form=lambda tenant: {"tenant": tenant.slug}, hidden_from=STRANGERS
     ),
@@ -394,9 +439,34 @@ ROUTES: dict[str, Page] = {
     "runs:case": Thing(arguments=a_run, see=VIEWERS),
     "runs:storage": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
     "runs:health": Page(see=ORGANISATION_ADMINS | OPERATORS, shows=False),
+    "runs:incidents": Page(arguments=incidents_there, see=EVERYBODY),
+    "runs:incidents-export": Page(arguments=incidents_there, see=EVERYBODY),
+    "runs:rules-export": Page(see=EVERYBODY, shows=False),
+    "runs:silences-export": Page(arguments=silences_there, see=EVERYBODY),
+    "runs:incident": Thing(arguments=an_incident, see=VIEWERS),
+    "runs:incident-acknowledge": Thing(arguments=an_incident, act=REVIEWERS, form=lambda _: {"version": 1}),
+    "runs:incident-assign": Thing(
+        arguments=an_incident, act=REVIEWERS, form=lambda tenant: a_reviewer(tenant) | {"version": 1}
+    ),
+    "runs:incident-note": Thing(arguments=an_incident, act=REVIEWERS, form=lambda _: {"note": "x"}),
+    "runs:incident-resolve": Thing(arguments=an_incident, act=REVIEWERS, form=lambda _: {"version": 1}),
+    "runs:incident-reopen": Thing(
+        arguments=an_incident_that_is_over, act=REVIEWERS, form=lambda _: {"version": 2}
+    ),
+    "runs:rules": Page(see=EVERYBODY),
+    "runs:rule-edit": Thing(
+        arguments=lambda _: ["cost"], see=ADMINS, act=ADMINS, form=rule_settings, hidden_from=STRANGERS
+    ),
+    "runs:silences": Page(arguments=silences_there, see=EVERYBODY),
+    "runs:silence-new": Page(
+        see=REVIEWERS | {"foreign_admin"} | OPERATORS,
+        act=REVIEWERS | {"foreign_admin"},
+        form=new_silence,
+        shows=False,
+    ),
+    "runs:silence-end": Thing(arguments=a_silence, see=REVIEWERS, act=REVIEWERS),
     "runs:channels": Page(arguments=channels_there, see=ADMINS_SOMEWHERE | OPERATORS),
     "runs:channels-export": Page(arguments=channels_there, see=ADMINS_SOMEWHERE | OPERATORS),
-    "runs:channels-export-json": Page(arguments=channels_there, see=ADMINS_SOMEWHERE | OPERATORS),
     "runs:channel-new": Page(
         see=ADMINS_SOMEWHERE | OPERATORS, act=ADMINS_SOMEWHERE, form=new_channel, shows=False
     ),
@@ -405,7 +475,6 @@ ROUTES: dict[str, Page] = {
     "runs:channel-rotate": Thing(arguments=a_webhook, see=ADMINS, act=ADMINS),
     "runs:channel-delete": Thing(arguments=a_channel, see=ADMINS, act=ADMINS),
     "runs:deliveries-export": Thing(arguments=a_channel, see=ADMINS),
-    "runs:deliveries-export-json": Thing(arguments=a_channel, see=ADMINS),
     "runs:job-types": Page(see=EVERYBODY, shows=False),
     "runs:live-count": Page(arguments=a_live_run, see=VIEWERS, hidden_from=STRANGERS),
     "runs:sources-used": Page(
@@ -419,6 +488,10 @@ ROUTES: dict[str, Page] = {
         see=ADMINS_SOMEWHERE | OPERATORS, act=ADMINS_SOMEWHERE, form=new_source_block, shows=False
     ),
     "policies:list": Page(arguments=a_policy, see=EVERYBODY),
+    "policies:policies-export": Page(arguments=a_policy, see=EVERYBODY, shows=False),
+    "policies:versions-export": Page(arguments=a_policy, see=VIEWERS, hidden_from=STRANGERS),
+    "policies:stops-export": Page(arguments=stops_in_force, see=EVERYBODY),
+    "policies:guards-export": Page(arguments=a_guard, see=EVERYBODY),
     "policies:versions": Page(arguments=a_policy, see=VIEWERS, hidden_from=STRANGERS),
     "policies:edit": Page(see=ADMINS, act=ADMINS, form=new_policy, hidden_from=STRANGERS),
     "policies:rollback": Page(
@@ -450,6 +523,9 @@ ROUTES: dict[str, Page] = {
     "tenants:saved-view-rename": Thing(arguments=a_view, act=frozenset(), hidden_from=EVERYBODY),
     "tenants:saved-view-delete": Thing(arguments=a_view, act=frozenset(), hidden_from=EVERYBODY),
     "tenants:audit": Page(see=ADMINS_SOMEWHERE | OPERATORS),
+    "tenants:members-export": Page(see=ADMINS_SOMEWHERE),
+    "tenants:invitations-export": Page(see=ADMINS_SOMEWHERE),
+    "tenants:tenants-export": Page(see=ADMINS_SOMEWHERE),
     "tenants:audit-csv": Page(see=ADMINS_SOMEWHERE | OPERATORS),
     "tenants:settings": Page(see=EVERYBODY, shows=False),
     "tenants:account": Page(
@@ -486,6 +562,9 @@ ROUTES: dict[str, Page] = {
     "tenants:key-rotate": Thing(arguments=a_key, see=ADMINS, act=ADMINS, form=lambda _: {"grace": "1d"}),
     "tenants:key-revoke": Thing(arguments=a_key, see=ADMINS, act=ADMINS),
 }
+FILES = [name for name in ROUTES if name.endswith(("export", "-csv"))]
+ROUTES |= {f"{name}-json": ROUTES[name] for name in FILES}
+"""Each list's files are for the same people, in either form."""
 
 
 def route_names(resolver: URLResolver, prefix: str = "") -> Iterator[str]:

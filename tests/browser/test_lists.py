@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -202,14 +203,30 @@ def test_clock_once_chosen_is_kept_with_scripts_off(desk: Desks, listed: Tenant,
 
 def test_file_comes_as_a_download(desk: Desks, listed: Tenant, person: User) -> None:
     page = desk(person).open("/runs/?outcome=halted&sort=-cost")
-    page.locator("summary", has_text="CSV").click()
-    expect(page.locator("#run-tools")).to_contain_text("4 rows, as filtered and in this order")
-    with page.expect_download() as started:
-        page.get_by_role("link", name="Download").click()
-    file = started.value
+    tools = page.locator("#run-tools")
+    tools.locator("summary", has_text="Files").click()
+    expect(tools).to_contain_text("4 rows, as filtered and in this order")
+    for form in ("CSV", "JSON"):
+        with page.expect_download() as started:
+            tools.get_by_role("link", name=form).click()
+        expect(tools.get_by_role("status")).to_contain_text("Done: 4 rows")
+        assert started.value.suggested_filename.startswith("guardops-runs-2")
+        text = started.value.path().read_text()
+        assert len(json.loads(text)["rows"] if form == "JSON" else text.splitlines()[1:]) == 4
 
-    assert file.suggested_filename.startswith("guardops-runs-2")
-    assert len(file.path().read_text().splitlines()) == 1 + 4
+    plain = desk(person, java_script_enabled=False).open("/runs/?outcome=halted")
+    plain.locator("#run-tools summary", has_text="Files").click()
+    with plain.expect_download() as started:
+        plain.locator("#run-tools").get_by_role("link", name="CSV").click()
+    assert len(started.value.path().read_text().splitlines()) == 1 + 4
+
+
+def test_file_that_breaks_off_is_not_saved_and_says_so(desk: Desks, listed: Tenant, person: User) -> None:
+    page = desk(person).open("/runs/")
+    page.locator("#run-tools summary", has_text="Files").click()
+    page.route("**/runs/export.csv*", lambda route: route.abort())
+    page.locator("#run-tools").get_by_role("link", name="CSV").click()
+    expect(page.locator("#run-tools").get_by_role("status")).to_contain_text("was not saved")
 
 
 def test_address_shows_somebody_else_the_same_rows(desk: Desks, listed: Tenant, person: User) -> None:
