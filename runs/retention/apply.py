@@ -25,7 +25,7 @@ from runs.rollup.state import State
 
 from .beside import delete_beside_before
 from .days import Day, detach_day, drop_detached, due_days
-from .early import delete_early, delete_refused_work, shorter_kept
+from .early import delete_checkpoints, delete_early, delete_refused_work, shorter_kept
 from .horizon import kept_from, move_horizon
 
 LOCK_SPACE = 0x6B656570
@@ -84,7 +84,7 @@ def _work(record: RetentionRun, now: datetime, time_is_up: Callable[[], bool]) -
         first = min([*existing_days(), whole.date() - timedelta(days=1)])
         remembered = whole.date() - timedelta(days=DAYS_BACK)
         record.beside += delete_beside_before(first_id(first), first_id(min(first, remembered)))
-        record.beside += delete_refused_work(whole) + sweep_live(now)
+        record.beside += delete_refused_work(whole) + delete_checkpoints(whole) + sweep_live(now)
         record.finished = not record.postponed
     record.progress = ""
 
@@ -128,7 +128,7 @@ def _delete_early(record: RetentionRun, now: datetime, counted: int, time_is_up:
             _show(record, f"Single runs: {record.runs:,} deleted so far")
             if time_is_up():
                 return False
-        record.beside += delete_refused_work(until, tenant)
+        record.beside += delete_refused_work(until, tenant) + delete_checkpoints(until, tenant)
     return True
 
 

@@ -13,8 +13,10 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from guardops.tenants.actors import SYSTEM, acting
 from guardops.tenants.models import Tenant
-from runs.models import RefusedWork
+from runs.models import Checkpoint, RefusedWork
+from runs.models.checkpoints import WAITING
 from runs.partitions import run_id_bounds
 
 from .beside import PAGE, delete_beside, enter_tasks_of
@@ -68,4 +70,18 @@ def delete_refused_work(until: datetime, tenant: Tenant | None = None) -> int:
     rows = 0
     while keys := list(due.order_by("tenant_id", "at").values_list("pk", flat=True)[:PAGE]):
         rows += RefusedWork.objects.filter(pk__in=keys).delete()[0]
+    return rows
+
+
+def delete_checkpoints(until: datetime, tenant: Tenant | None = None) -> int:
+    """Delete checkpoints that were opened before ``until`` and wait for nobody; return how many rows.
+
+    What was decided on them stays in the audit trail, without what agents had in hand.
+    """
+    due = Checkpoint.objects.filter(opened_at__lt=until).exclude(state__in=WAITING)
+    due = due if tenant is None else due.filter(tenant=tenant)
+    rows = 0
+    while keys := list(due.order_by("tenant_id", "opened_at").values_list("pk", flat=True)[:PAGE]):
+        with acting(SYSTEM):
+            rows += Checkpoint.objects.filter(pk__in=keys).delete()[0]
     return rows

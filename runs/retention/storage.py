@@ -23,7 +23,16 @@ from runs.rollup.state import State
 RECENT = 5
 
 _ROLLUPS = ("rollup", "histogram", "source_day")
-_BESIDE = ("external_run", "task_completion", "run_source", "live_run", "refused_work")
+_BESIDE = (
+    "external_run",
+    "task_completion",
+    "run_source",
+    "live_run",
+    "refused_work",
+    "checkpoint",
+    "decision",
+    "checkpoint_note",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,11 @@ def _parts(cursor: Any, runs: int) -> tuple[int, tuple[Part, ...]]:
     named = [
         Part("Runs", "every run that ended, by the day of its id", runs),
         Part("Roll-ups", "counts by quarter-hour, hour and day; kept for ever", _size(cursor, _ROLLUPS)),
-        Part("Beside runs", "foreign ids, sources, completed tasks, live runs", _size(cursor, _BESIDE)),
+        Part(
+            "Beside runs",
+            "foreign ids, sources, completed tasks, live runs, checkpoints",
+            _size(cursor, _BESIDE),
+        ),
         Part("Audit trail", "who changed what; kept for ever", _size(cursor, trails)),
     ]
     rest = max(0, whole - sum(part.size for part in named))

@@ -17,7 +17,10 @@ from django.db.models.signals import post_save
 from guardops.guard.events import Outcome, Source, SourceKind
 from guardops.tenants.actors import SYSTEM, acting
 from guardops.tenants.models import Tenant
+from runs.checkpoints.timeouts import expire
 from runs.models import (
+    Checkpoint,
+    Decision,
     ExternalRun,
     FoldState,
     LiveRun,
@@ -37,7 +40,7 @@ from runs.retention.early import delete_early
 from runs.retention.horizon import kept_from
 from runs.rollup.recount import recount
 from runs.tasks import apply_retention as task
-from tests.factories import make_run_event, make_run_id, make_tenant, store_runs
+from tests.factories import make_checkpoint, make_run_event, make_run_id, make_tenant, store_runs
 from tests.runs.rows import fold
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -331,6 +334,29 @@ def test_refused_work_and_runs_that_fell_silent_go_as_well(tenant: Tenant) -> No
     refuse(make_tenant("globex"), days_ago(20))
     apply_retention(NOW)
     assert [row.at for row in RefusedWork.objects.order_by("at")] == [days_ago(20), days_ago(2)]
+
+
+def test_checkpoints_that_wait_for_nobody_go_as_well_and_their_decisions_stay_in_the_trail(
+    tenant: Tenant,
+) -> None:
+    for age in (50, 20):
+        late = make_checkpoint(tenant, opened_at=days_ago(age), received_at=days_ago(age))
+        expire(late, late.expires_at)
+    waiting = make_checkpoint(
+        tenant,
+        opened_at=days_ago(50),
+        received_at=days_ago(50),
+        expires_at=days_ago(-10),
+    )
+    count_all()
+
+    apply_retention(NOW)
+
+    kept = Checkpoint.objects.order_by("opened_at")
+    assert [row.opened_at for row in kept] == [days_ago(50), days_ago(20)]
+    assert kept[0] == waiting
+    trail = Decision.pgh_event_model.objects.filter(pgh_label="delete")  # type: ignore[attr-defined]
+    assert [row.action for row in trail] == ["stop"]
 
 
 def refuse(tenant: Tenant, at: datetime) -> None:
