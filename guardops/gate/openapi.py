@@ -72,24 +72,7 @@ def document() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"key": []}],
-        "paths": {
-            "/api/v1/events": {"post": _post_events()},
-            "/api/v1/bundle": {"get": get_bundle()},
-            "/api/v1/bundles": {"post": post_bundles()},
-            "/api/v1/checkpoints/{checkpoint_id}": {"get": get_checkpoint()},
-            "/api/v1/checkpoints/{checkpoint_id}/consume": {"post": post_consume()},
-            "/api/v1/openapi.json": {"get": read("This document.", "application/json", {"type": "object"})},
-            "/api/v1/docs": {"get": read("This document as a page.", "text/html", {"type": "string"})},
-            "/livez": {"get": read("Whether the process is alive.", "text/plain", {"type": "string"})},
-            "/readyz": {
-                "get": read(
-                    "Whether it can take events.",
-                    "text/plain",
-                    {"type": "string"},
-                    ["unavailable", "overloaded"],
-                )
-            },
-        },
+        "paths": _paths(),
         "components": {
             "schemas": schemas,
             "securitySchemes": {
@@ -100,6 +83,27 @@ def document() -> dict[str, Any]:
                     "description": "An API key; what it may do is in its scopes.",
                 }
             },
+        },
+    }
+
+
+def _paths() -> dict[str, Any]:
+    return {
+        "/api/v1/events": {"post": _post_events()},
+        "/api/v1/bundle": {"get": get_bundle()},
+        "/api/v1/bundles": {"post": post_bundles()},
+        "/api/v1/checkpoints/{checkpoint_id}": {"get": get_checkpoint()},
+        "/api/v1/checkpoints/{checkpoint_id}/consume": {"post": post_consume()},
+        "/api/v1/openapi.json": {"get": read("This document.", "application/json", {"type": "object"})},
+        "/api/v1/docs": {"get": read("This document as a page.", "text/html", {"type": "string"})},
+        "/livez": {"get": read("Whether the process is alive.", "text/plain", {"type": "string"})},
+        "/readyz": {
+            "get": read(
+                "Whether it can take events.",
+                "text/plain",
+                {"type": "string"},
+                ["unavailable", "overloaded"],
+            )
         },
     }
 
