@@ -73,6 +73,12 @@ def places_to_silence(user: User) -> dict[str, Place]:
     return places
 
 
+def require_place(user: User, slug: str, places: dict[str, Place]) -> None:
+    """Refuse a tenant that ``user`` only sees; one that they don't see is like one that is made up."""
+    if slug not in places and access.visible_tenants(user).filter(slug=slug).exists():
+        raise PermissionDenied("This needs the role reviewer there.")
+
+
 def silence_to_end(user: User, silence_id: int) -> Silence:
     """Return a silence that ``user`` may end; raises as ``incident_to_act_on`` does."""
     seen = Silence.objects.seen_by(access.visible(user)).select_related("tenant", "created_by")

@@ -15,7 +15,7 @@ from runs.choices import IncidentState, RuleKind, Severity
 from runs.models.alerts import MAX_NOTE, MAX_REASON, MAX_SUBJECT
 
 from .access import INSTALLATION, Place
-from .rules import Setting, Spec
+from .rules import Setting, Spec, written
 from .silences import InvalidSilence, silence
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class AssignForm(ActForm):
 class SilenceForm(forms.Form):
     """What nobody is to be told of, for how long, and why."""
 
-    place = forms.ChoiceField(label="Of", error_messages={"required": "Choose the tenant."})
+    tenant = forms.ChoiceField(label="Of", error_messages={"required": "Choose the tenant."})
     rule = forms.ChoiceField(choices=[("", "Every rule"), *RuleKind.choices], required=False)
     subject = VisibleCharField(
         label="Only about",
@@ -130,14 +130,14 @@ class SilenceForm(forms.Form):
     def __init__(self, *args: Any, places: Mapping[str, Place], **options: Any) -> None:
         super().__init__(*args, **options)
         self._places = places
-        _offer(self.fields["place"], places)
+        _offer(self.fields["tenant"], places)
 
     def save(self, actor: User, now: datetime) -> Silence | None:
         """Make the silence; None, with the error at its field, where it makes no sense."""
         asked = self.cleaned_data
         try:
             return silence(
-                self._places[asked["place"]],
+                self._places[asked["tenant"]],
                 rule=RuleKind(asked["rule"]) if asked["rule"] else None,
                 subject=asked["subject"],
                 until=now + LASTING[asked["lasting"]][1],
@@ -158,13 +158,13 @@ class RuleForm(forms.Form):
     version = forms.IntegerField(min_value=0, max_value=MAX_VERSION, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, spec: Spec, setting: Setting, version: int = 0, **options: Any) -> None:
-        values = {name: f"{value:g}" for name, value in setting.values.items()}
+        values = {name: f"{value:.10g}" for name, value in setting.values.items()}
         initial = {"enabled": setting.enabled, "severity": setting.severity, "version": version, **values}
         super().__init__(*args, initial=initial, **options)
         self.spec = spec
         for limit in spec.parameters:
             numbers = forms.IntegerField if limit.is_whole else forms.FloatField
-            bounds = f"{limit.low:g} to {limit.high:g}; {limit.default:g} as it comes."
+            bounds = f"{written(limit.low)} to {written(limit.high)}; {written(limit.default)} as it comes."
             self.fields[limit.name] = numbers(
                 label=f"{limit.label}{f' ({limit.unit})' if limit.unit else ''}",
                 min_value=limit.low,  # type: ignore[arg-type]

@@ -56,13 +56,12 @@ def runs_between(incident: Incident, start: datetime, end: datetime) -> str:
 def silence_of(incident: Incident) -> str:
     """Return the form of a silence that covers the incident."""
     query = {"rule": incident.rule, "subject": incident.subject}
-    return _address(incident, reverse("runs:silence-new"), query, place="place")
+    place = {} if incident.tenant else {"tenant": INSTALLATION}
+    return _address(incident, reverse("runs:silence-new"), place | query)
 
 
-def _address(incident: Incident, path: str, query: dict[str, str], *, place: str = "tenant") -> str:
+def _address(incident: Incident, path: str, query: dict[str, str]) -> str:
     said = {name: value for name, value in query.items() if value}
     if incident.tenant is not None:
-        said[place] = incident.tenant.slug
-    elif place != "tenant":
-        said[place] = INSTALLATION
+        said["tenant"] = incident.tenant.slug
     return f"{path}?{urlencode(said)}" if said else path

@@ -39,7 +39,12 @@ class Parameter:
     def say(self, value: float) -> str:
         """Write the limit with its value in words."""
         words = self.said or f"{self.label} {{}} {self.unit}"
-        return words.format(f"{value:,g}").strip()
+        return words.format(written(value)).strip()
+
+
+def written(value: float) -> str:
+    """Write a limit as people read it: ``1.05``, ``1,000,000``."""
+    return f"{value:,.10g}"
 
 
 @dataclass(frozen=True, slots=True)

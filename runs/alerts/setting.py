@@ -17,7 +17,7 @@ from guardops.tenants.errors import EditedMeanwhile, GuardOpsError
 from runs.choices import Severity
 from runs.models import Rule
 
-from .rules import Spec
+from .rules import Spec, written
 
 if TYPE_CHECKING:
     from guardops.tenants.models import Tenant, User
@@ -87,7 +87,9 @@ def _check(spec: Spec, tenant: Tenant | None, job_type: str, values: Mapping[str
     for name, value in values.items():
         limit = limits[name]
         if not math.isfinite(value) or not limit.low <= value <= limit.high:
-            raise InvalidRule(f"{limit.label}: {limit.low:g} to {limit.high:g}.", code="out_of_range")
+            raise InvalidRule(
+                f"{limit.label}: {written(limit.low)} to {written(limit.high)}.", code="out_of_range"
+            )
 
 
 def _edited() -> EditedMeanwhile:

@@ -39,7 +39,7 @@ _found: ShortCache[Standing] = ShortCache(size=2_000, age=timedelta(seconds=10))
 def open_incidents(context: template.Context) -> Standing:
     """Return what stands open in what the reader sees.
 
-    Use it as ``{% open_incidents as standing %}``; it is at most ten seconds old.
+    Use it as ``{% open_incidents as nav_alerts %}``; it is at most ten seconds old.
     """
     user: Any = context["user"]
     if not user.is_authenticated:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from guardops.tenants import access
 from guardops.tenants.choices import Role
 from guardops.tenants.pages.requests import AuthenticatedRequest
-from runs.alerts.access import places_to_silence, silence_to_end
+from runs.alerts.access import places_to_silence, require_place, silence_to_end
 from runs.alerts.forms import SilenceForm
 from runs.alerts.silences import end_silence
 from runs.models import Silence
@@ -40,6 +40,8 @@ def silences(request: AuthenticatedRequest) -> HttpResponse:
 def silence_new(request: AuthenticatedRequest) -> HttpResponse:
     places = places_to_silence(request.user)
     given = request.POST if request.method == "POST" else None
+    if given is not None and "\0" not in given.get("tenant", ""):
+        require_place(request.user, given.get("tenant", ""), places)
     form = SilenceForm(given, places=places, initial={"lasting": "4h"} | request.GET.dict())
     if not form.is_valid() or form.save(request.user, timezone.now()) is None:
         return render(request, "runs/alerts/silence_new.html", {"form": form})

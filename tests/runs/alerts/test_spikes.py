@@ -13,12 +13,18 @@ from runs.alerts.spikes import Judged, judge_minutes
 from runs.choices import IncidentState, RuleKind
 from runs.models import AlertState, Evaluation, Incident, LoopMinute, Rule
 from runs.rollup.minutes import minute_of, moment_of
+from tests.factories import make_tenant
 from tests.runs.alerts.loops import Series, close, steady, write_minutes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DAYS = 2 * 1_440
 HOUR = 60
+
+
+@pytest.fixture
+def tenant() -> Tenant:
+    return make_tenant("acme")
 
 
 def night(*, rate: float = 0.4, job_type: str = "support") -> tuple[int, Series]:
