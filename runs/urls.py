@@ -29,11 +29,13 @@ from .pages.live import live_list
 from .pages.live_count import live_count
 from .pages.live_export import live_export
 from .pages.policy_replay import policy_replay
+from .pages.releases import releases, releases_export
 from .pages.source import source, source_block
 from .pages.sources import sources, sources_export
 from .pages.sources_used import sources_proposed, sources_used
 from .pages.storage import storage
 from .reports import pages
+from .reports.files import overview_file
 from .review.pages import review
 from .review.quality_page import quality
 from .sources.urls import SourceNameConverter
@@ -45,6 +47,7 @@ register_converter(SourceNameConverter, "source_name")
 urlpatterns = [
     path("", pages.overview, name="overview"),
     path("attention/", attention, name="attention"),
+    *file_paths("overview/<slug:table>", overview_file, "overview-export"),
     path("connect/", connect, name="connect"),
     path("connect/status/", connect_status, name="connect-status"),
     path("runs/", run_list, name="list"),
@@ -67,6 +70,8 @@ urlpatterns = [
     *file_paths("sources/export", sources_export, "sources-export"),
     path("sources/block/", source_block, name="source-block"),
     path("sources/<slug:kind>/<source_name:name>/", source, name="source"),
+    path("releases/", releases, name="releases"),
+    *file_paths("releases/export", releases_export, "releases-export"),
     path("alerts/", incidents, name="incidents"),
     *file_paths("alerts/incidents", incidents_export, "incidents-export"),
     *file_paths("alerts/rules/export", rules_export, "rules-export"),

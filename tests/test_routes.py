@@ -401,6 +401,8 @@ OPEN = {
 """Routes that are everybody's and show nothing of anybody's."""
 ROUTES: dict[str, Page] = {
     "runs:overview": Page(see=EVERYBODY),
+    "runs:attention": Page(see=EVERYBODY, shows=False),
+    "runs:overview-export": Page(arguments=lambda _: ["halts"], see=EVERYBODY, shows=False),
     "runs:list": Page(see=EVERYBODY),
     "runs:quality": Page(see=EVERYBODY),
     "runs:export": Page(see=EVERYBODY),

@@ -22,6 +22,11 @@ class Links:
     scope: Mapping[str, str]
     query: Mapping[str, str]
 
+    @property
+    def asked(self) -> str:
+        """The page's own query, as an address has it."""
+        return _encode({name: value for name, value in self.query.items() if value})
+
     def runs(self, start: datetime, end: datetime, **filters: Value) -> str:
         """Return the link to the runs from ``start`` to before ``end`` that match the filters.
 
