@@ -75,10 +75,10 @@ app.conf.update(
             "schedule": 5.0,
             "options": {"expires": 5},
         },
-        "evaluate-rules": {  # each minute is judged once: asked often, since after an outage it is late
+        "evaluate-rules": {  # each half minute is judged once: asked often, to be soon after an outage
             "task": "runs.tasks.evaluate_rules",
-            "schedule": 20.0,
-            "options": {"expires": 20},
+            "schedule": 10.0,
+            "options": {"expires": 10},
         },
         "judge-minutes": {  # a minute closes two seconds after its end
             "task": "runs.tasks.judge_minutes",

@@ -1,1 +1,1 @@
-"""What went wrong: rules judged every minute, the incidents that they open, silences, and their pages."""
+"""What went wrong: rules judged twice a minute, the incidents that they open, silences, and their pages."""

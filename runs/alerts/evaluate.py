@@ -1,4 +1,4 @@
-"""Judging the rules, every minute: from what was found to incidents, once a rule and window.
+"""Judging the rules, twice a minute: from what was found to incidents, once a rule and window.
 
 One evaluation works at a time (an advisory lock of its session). Each window is settled in a transaction that
 also moves the rule's `Evaluation` from the window before by compare-and-set: what was judged twice counts
@@ -29,7 +29,7 @@ from .checks.reviewing import check_precision, check_review_sla, check_unconsume
 from .checks.spread import check_source
 from .checks.steps import check_steps
 from .incidents import open_incident, resolve_incident
-from .rules import MINUTE, SPECS, Settings, Spec
+from .rules import MOMENT, SPECS, Settings, Spec
 from .silences import settle_silences
 from .verdicts import Asked, Check, Verdict
 
@@ -88,7 +88,7 @@ def evaluate_rules(now: datetime) -> Evaluated | None:
             except SoftTimeLimitExceeded:
                 raise
             except Exception as error:
-                # Whatever one rule stumbles over, the others are judged; it is tried again in a minute.
+                # Whatever one rule stumbles over, the others are judged; it is tried again soon.
                 log.exception("alerts.rule_failed", rule=str(kind))
                 done.failed += (str(kind),)
                 Evaluation.objects.filter(rule=kind).update(error=f"{type(error).__name__}"[:200])
@@ -160,7 +160,9 @@ def windows_due(
 
 
 def _floor(moment: datetime, step: timedelta) -> datetime:
-    return floor_quarter(moment) if step > MINUTE else moment.replace(second=0, microsecond=0)
+    if step > MOMENT:
+        return floor_quarter(moment)
+    return moment.replace(second=moment.second - moment.second % MOMENT.seconds, microsecond=0)
 
 
 def _settle(spec: Spec, settings: Settings, verdict: Verdict, now: datetime, done: Evaluated) -> None:

@@ -1,8 +1,8 @@
 """The rules: what each watches, its limits as they are without anybody's doing, and as somebody set them.
 
 A rule that reads counts is judged for each quarter-hour that has closed and is counted, those that were
-missed as well and in order; any other for each minute, or quarter-hour, as things stand. It is over after
-some windows in a row in which it found nothing, so that what hovers at a limit makes one incident.
+missed as well and in order; any other for each half minute, or quarter-hour, as things stand. It is over
+after some windows in a row in which it found nothing, so that what hovers at a limit makes one incident.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import timedelta
 from runs.choices import RuleKind, Severity
 from runs.models import Rule
 
-MINUTE = timedelta(minutes=1)
+MOMENT = timedelta(seconds=30)  # so that an alert is out within a minute of what it tells of
 QUARTER = timedelta(minutes=15)
 
 
@@ -61,7 +61,7 @@ class Spec:
     """It concerns no tenant: operators see and set it."""
     everywhere: bool = False
     """It is judged for the installation and for each tenant."""
-    step: timedelta = MINUTE
+    step: timedelta = MOMENT
     """How long a window is."""
     counted: bool = False
     """It reads counts of closed quarter-hours, so it waits for fold and judges what was missed."""

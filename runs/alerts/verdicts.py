@@ -19,7 +19,7 @@ Subject: TypeAlias = tuple[int | None, str]
 class Asked:
     """The moment that a check judges.
 
-    ``window`` is the end of a closed quarter-hour, or the minute in progress. The rule has been judged
+    ``window`` is the end of a closed quarter-hour, or the half minute in progress. The rule has been judged
     without a gap since ``since``: what stopped arriving before may have stopped because GuardOps did.
     """
 

@@ -12,17 +12,20 @@ from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 
 from guardops.tenants.actors import SYSTEM
+from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from policies.choices import StopScope
 from policies.publish.stops import issue_stop, lift_stop
 from policies.publish.upkeep import rotate_secret
 from policies.pull.fleet import Sign, write_signs
 from runs.choices import NotificationState
-from runs.models import Notification, Run
+from runs.models import Incident, Notification, Run
 from runs.notify.addresses import WebhookAddress, new_signing_secret
 from runs.notify.channels import Place, create_channel
 from tests.browser.conftest import LOOKS, Desk, Desks, Look
-from tests.browser.seeds import insert_day
+from tests.browser.seeds import insert_day, insert_run
+from tests.factories import make_member
+from tests.runs.alerts.scene import make_scene
 
 WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
@@ -50,9 +53,22 @@ PAGES: dict[str, Callable[[Tenant], str]] = {
     "channels": lambda tenant: (channel_of(tenant), reverse("runs:channels"))[1],
     "channel": lambda tenant: channel_of(tenant),
     "channel-new": lambda _: reverse("runs:channel-new") + "?kind=mail",
+    "sources": lambda tenant: sources_of(tenant),
+    "source": lambda tenant: f"{sources_of(tenant)}domain/xn--pple-43d.example/",
+    "incidents": lambda tenant: scene(tenant) and f"{reverse('runs:incidents')}?state=any",
+    "incident": lambda tenant: reverse("runs:incident", args=[scene(tenant).pk]),
+    "rules": lambda tenant: scene(tenant) and reverse("runs:rules"),
+    "rule": lambda _: f"{reverse('runs:rule-edit', args=['cost'])}?tenant=acme",
+    "silences": lambda tenant: scene(tenant) and reverse("runs:silences"),
+    "silence-new": lambda _: reverse("runs:silence-new"),
     "not-found": lambda _: "/nowhere/",
     "nonsense": lambda _: "/?range=3y",
 }
+
+
+def scene(tenant: Tenant) -> Incident:
+    """Leave incidents, a rule and silences of the tenant."""
+    return make_scene(tenant, make_member(tenant, Role.REVIEWER), datetime.now(UTC))
 
 
 def stops_of(tenant: Tenant) -> str:
@@ -84,6 +100,18 @@ def channel_of(tenant: Tenant) -> str:
         }
         Notification.objects.create(channel=made, state=state, attempts=1, message=uuid4(), **row, **times)
     return reverse("runs:channel", args=[made.pk])
+
+
+def sources_of(tenant: Tenant) -> str:
+    """Let a look-alike and a tool stand out in stopped runs."""
+    used = [
+        {"kind": "domain", "name": "xn--pple-43d.example", "calls": 9},
+        {"kind": "tool", "name": "fetch", "calls": 3},
+    ]
+    for _ in range(6):
+        insert_run(tenant, outcome="halted", halt_reason="source_cap", detail={"sources": used})
+    insert_run(tenant, detail={"sources": used})
+    return reverse("runs:sources")
 
 
 def guards_of(tenant: Tenant) -> str:

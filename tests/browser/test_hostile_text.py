@@ -18,7 +18,7 @@ from guardops.tenants import keys
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from policies.models import Change, JobPolicy
-from runs.models import Channel, Checkpoint, LiveRun, Run, RunSource
+from runs.models import Channel, Checkpoint, Incident, LiveRun, Run, RunSource
 from tests.browser.conftest import Desks
 from tests.browser.watch import Watch
 from tests.factories import make_key, make_member, make_run_id
@@ -137,6 +137,8 @@ def test_things_of_attackers_are_only_text(desk: Desks, posted: list[Run], tenan
         *("/views/runs/", "/connect/", "/stops/", "/stops/new/", "/guards/", "/policies/", "/runs/"),
         *("/blocklist/", "/blocklist/?tab=removed", "/blocklist/?tab=proposed"),
         f"/settings/organisations/{tenant.organisation.slug}/",
+        *("/alerts/?state=any", "/alerts/rules/", "/alerts/rules/?tenant=acme", "/alerts/silences/"),
+        *(f"/alerts/{incident.pk}/" for incident in Incident.objects.all()[:15]),
         *("/alerts/channels/", f"/alerts/channels/{Channel.objects.earliest('pk').pk}/"),
         *(f"/changes/{change.pk}/" for change in Change.objects.all()[:6]),
         *(f"/policies/versions/?{place_of(policy)}" for policy in JobPolicy.objects.all()[:6]),

@@ -7,7 +7,7 @@ that a new one is thought of.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -24,12 +24,27 @@ from policies.publish.sources import Reach, Wanted, block_sources
 from policies.publish.stops import issue_stop
 from policies.publish.writing import publishing
 from policies.pull.fleet import Sign, write_signs
+from runs.alerts.evidence import Evidence, Figure, Series
+from runs.alerts.incidents import Finding, open_incident, resolve
+from runs.alerts.rules import SPECS
+from runs.alerts.setting import set_rule
+from runs.alerts.silences import silence
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.decide import decide
 from runs.checkpoints.packet import read_packet
-from runs.choices import StopVerdict
+from runs.choices import RuleKind, Severity, StopVerdict
 from runs.health.pulse import write_pulse
-from runs.models import Channel, Checkpoint, Notification, Run, StopReview
+from runs.models import (
+    Channel,
+    Checkpoint,
+    Incident,
+    IncidentStep,
+    Notification,
+    Rule,
+    Run,
+    Silence,
+    StopReview,
+)
 from runs.notify.addresses import MailAddress
 from runs.notify.channels import MOST as MOST_CHANNELS
 from runs.notify.channels import Place as ChannelPlace
@@ -38,6 +53,7 @@ from runs.review.stops import review_stop
 from tests.factories import NOW, make_invitation, make_key, make_member
 from tests.hostile.payloads import PAYLOADS, endless
 
+_HOUR = timedelta(hours=1)
 SAFE = {
     # Made by us, or held to a pattern by the database.
     *("User.password", "User.username", "Organisation.slug", "Organisation.time_zone", "Tenant.slug"),
@@ -56,14 +72,16 @@ SAFE = {
     *("Rollup.job_type", "Rollup.release", "Histogram.job_type", "Histogram.release"),
     *("Histogram.step_unit", "SourceDay.kind", "SourceDay.name", "RetentionRun.progress"),
     "Pulse.name",
+    *("Rule.parameters", "Evaluation.error"),
 }
 POSTED = {"Run", "LiveRun", "RefusedWork", "Checkpoint"}
 """Models that hostile events fill."""
 DECIDED = {
     *("Decision.reason", "Decision.answer", "Decision.change", "Decision.reconciled", "Decision.tool"),
     *("Decision.args_hash", "Decision.artifact_digest", "CheckpointNote.text"),
+    *("Incident.evidence", "Incident.query"),
 }
-"""Texts that `decide_hostile_checkpoints` fills through the verbs, or that come from a checkpoint."""
+"""Texts that verbs fill, in `decide_hostile_checkpoints` and `open_incidents`, or that a checkpoint has."""
 FILLED: dict[type[models.Model], list[str]] = {
     User: ["first_name", "last_name", "email"],
     Organisation: ["name"],
@@ -79,6 +97,10 @@ FILLED: dict[type[models.Model], list[str]] = {
     Stop: ["name", "reason"],
     StopReview: ["detector", "note"],
     apps.get_model("runs", "RetentionRun"): ["error"],
+    Incident: ["subject", "job_type", "release", "title", "resolved_how"],
+    IncidentStep: ["note"],
+    Rule: ["job_type"],
+    Silence: ["subject", "reason"],
     Channel: ["name", "destination"],
     Notification: ["said", "outcome"],
     apps.get_model("runs", "Pulse"): ["error"],
@@ -117,9 +139,40 @@ def insert_hostile_rows(tenant: Tenant, person: User, runs: list[Run]) -> None:
             run, verdict=StopVerdict.FALSE_STOP, detector="x", note="", actor=person, now=NOW, seen=None
         )
     insert_channels(tenant, person)
+    open_incidents(tenant, person)
     with publishing(SYSTEM):
         for shift, (model, fields) in enumerate(FILLED.items()):
             _fill(model, fields, shift)
+
+
+def open_incidents(tenant: Tenant, person: User) -> None:
+    """Open sixty incidents with payloads in their evidence, and as many silences and rules of job types."""
+    spec, texts = SPECS[RuleKind.COST], endless(5)
+    limits = {limit.name: limit.default for limit in spec.parameters}
+    for number, payload in enumerate(PAYLOADS):
+        evidence = Evidence(
+            figures=[Figure(next(texts), payload, next(texts))],
+            title=next(texts),
+            start=NOW,
+            step_s=3_600,
+            series=[Series(next(texts), [1, 2])],
+            facts=[next(texts)],
+        )
+        finding = Finding(
+            tenant_id=tenant.pk,
+            rule=RuleKind.COST,
+            subject=f"job-{number}",
+            title="x",
+            severity=Severity.WARNING,
+            evidence=evidence.as_json(),
+            query={"job": next(texts)},
+        )
+        incident = open_incident(finding, now=NOW).incident
+        resolve(incident, actor=person, now=NOW, version=1)
+        until = datetime.now(UTC) + timedelta(hours=1)
+        silence(tenant, rule=None, subject="x", until=until, reason="x", actor=person, now=until - _HOUR)
+        how = {"values": limits, "enabled": True, "severity": Severity.INFO}
+        set_rule(spec, tenant, f"job-{number}", actor=person, now=NOW, version=0, **how)  # type: ignore[arg-type]
 
 
 def insert_channels(tenant: Tenant, person: User) -> None:

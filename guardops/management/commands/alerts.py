@@ -1,4 +1,4 @@
-"""`manage.py alerts`: what beat does for alert rules every minute, by hand."""
+"""`manage.py alerts`: what beat does for alert rules, by hand."""
 
 from __future__ import annotations
 

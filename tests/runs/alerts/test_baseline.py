@@ -33,7 +33,7 @@ def series(*parts: tuple[int, float], tasks: int = 3, seed: int = 1) -> Minutes:
     return minutes
 
 
-def play(detector: LoopRateDetector, minutes: Minutes, first: int = 0) -> list[dict[str, Any]]:
+def play(detector: LoopRateDetector, minutes: Minutes) -> list[dict[str, Any]]:
     return [
         event for minute in range(first, len(minutes)) for event in detector.tick(minute, minutes[minute])
     ]
@@ -194,7 +194,7 @@ def test_what_is_usual_leaves_incidents_out() -> None:
 
 @pytest.mark.shared
 def test_the_labelled_series_are_found_with_next_to_no_false_alarm() -> None:
-    """A third of them: the recorded releases, and every fourth of those simulated."""
+    """Some of them: the recorded releases, and every sixth of those simulated."""
     path = shared("alerts/dev_series.jsonl.gz")
     some = [each for place, each in enumerate(labelled(path)) if each.source == "agentdojo" or place % 6 == 0]
 

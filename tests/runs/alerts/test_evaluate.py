@@ -148,7 +148,7 @@ def test_a_window_waits_until_it_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [COUNTED, MINUTELY, SLOW], ids=["counted", "each minute", "each quarter-hour"]
+    "spec", [COUNTED, MINUTELY, SLOW], ids=["counted", "each half minute", "each quarter-hour"]
 )
 def test_a_clock_that_was_set_back_begins_where_it_stands(spec: object) -> None:
     back = NOW - HOUR
