@@ -6,12 +6,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
-from guardops.guard.bundle import read_bundle
-from guardops.guard.events import Action, Envelope, Mode, Outcome, PolicyInForce, PolicySource
+from guardops.guard.bundle import SigningKey, read_bundle
+from guardops.guard.decisions import AddedBudget, Decision, DecisionAction, DecisionChange, sign
+from guardops.guard.escalation import Escalation
+from guardops.guard.events import Action, Envelope, Mode, OnTimeout, Outcome, PolicyInForce, PolicySource
+from guardops.guard.kept_checkpoints import OpenCheckpoint
 from guardops.guard.policy import Policy
 from guardops.guard.session import AgentRun, Check, Guard, Verdict
 from guardops.guard.snapshot import NOTHING, Snapshot
@@ -364,3 +368,52 @@ def test_the_process_has_the_name_of_its_client(world: World) -> None:
     assert world.guard.instance == Published.guard
     world.guard.close()
     assert world.published.closed
+
+
+def test_what_a_person_has_added_to_a_task_outlives_a_newer_policy_that_tightens_something_else() -> None:
+    world = World(Policy.from_mapping({"max_steps": 2}))
+    key = SigningKey(kid="k1", secret="s")
+    world.guard.signing = [key]
+    first = world.run()
+    step(first)
+    waits = first.escalate()
+    world.guard.store.checkpoints.save(granted(waits, key, steps=3), hand(world.guard, waits))
+    world.guard.store.checkpoints.give_back(waits.checkpoint_id, "test")
+    found = waits.decided(0)
+    assert found is not None
+    assert found.run is not None
+    assert found.run.policy.limits.max_steps == 5
+    world.published.publish(defaults={"limits": {"max_refusals": 1}})
+    assert [step(found.run).allowed for _ in range(5)] == [True, True, True, True, False]
+
+
+def hand(guard: Guard, waits: Escalation) -> str:
+    guard.store.checkpoints.take(waits.checkpoint_id, "test")
+    return "test"
+
+
+def granted(waits: Escalation, key: SigningKey, **added: int) -> OpenCheckpoint:
+    """Return what is kept of a run that waits, with a decision that was consumed."""
+    one = waits._one
+    decision = Decision(
+        decision_id=UUID(int=1),
+        checkpoint_id=one.checkpoint_id,
+        tenant="acme",
+        action=DecisionAction.RESUME,
+        artifact_digest=one.artifact_digest,
+        version=1,
+        expires_at=one.expires_at,
+        change=DecisionChange(budget=AddedBudget(**added)),
+    )
+    return msgspec.structs.replace(
+        one, decision=sign(decision, key), attempt_id=UUID(int=2), settled_as=DecisionAction.RESUME
+    )
+
+
+def test_what_holds_where_nobody_decides_is_the_policys_unless_the_application_says_so(world: World) -> None:
+    world.published.publish(defaults={"review": {"on_timeout": "force_answer"}})
+    usual = world.run().escalate()
+    other = world.run().escalate(on_timeout=OnTimeout.STOP)
+    assert usual.event is not None
+    assert other.event is not None
+    assert (usual.event.on_timeout, other.event.on_timeout) == (OnTimeout.FORCE_ANSWER, OnTimeout.STOP)

@@ -400,6 +400,20 @@ def test_a_file_of_somebody_else_is_left_alone(machine: Machine, pragma: str, fa
     assert machine.rows("SELECT name FROM sqlite_master") == [("theirs",)]
 
 
+def test_a_file_of_an_earlier_version_is_taken_over(machine: Machine) -> None:
+    run = machine.run()
+    go(run, "pay", to="a")
+    machine.kill()
+    with closing(sqlite3.connect(machine.path)) as connection, connection:
+        connection.execute("DROP TABLE checkpoint")
+        connection.execute("PRAGMA user_version=1")
+    store = machine.store()
+    again = machine.run(store)
+    assert said(again.check("pay", {"to": "a"})) == "duplicate_side_effect"
+    assert (again.counts.faults, store.checkpoints.waiting()) == ([], [])
+    assert machine.rows("PRAGMA user_version") == [(2,)]
+
+
 def test_a_closed_store_is_no_error_of_the_agents(machine: Machine) -> None:
     store = machine.store()
     run = machine.run(store)

@@ -584,3 +584,15 @@ def test_a_wait_that_is_cancelled_leaves_the_decision_to_the_next(world: World) 
     world.gate.drops = 0
     [again] = guard.pending()
     assert resolved(again.decided(0))[1].who.attempt == 2
+
+
+def test_a_file_that_cannot_be_used_keeps_nobody_from_being_asked(world: World) -> None:
+    guard = world.guard()
+    run = begin(guard)
+    go(run, "read", x=1)
+    [store] = world.stores
+    store.close()
+    waits = run.escalate("May it go on?")
+    world.decide(waits, RESUME, change=added(steps=1))
+    assert len(world.gate.of("checkpoint.opened")) == 1
+    assert resolved(waits.decided(0))[1].who.attempt == 2
