@@ -12,7 +12,7 @@ from hmac import compare_digest
 from ipaddress import ip_address
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import InterfaceError, OperationalError, connection
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -60,7 +60,7 @@ def _state(now: datetime) -> bytes:
     if page is None:
         try:
             vitals, sums, reasons = read_vitals(now), *_counted()
-        except DatabaseError:
+        except (OperationalError, InterfaceError):
             return _page(
                 [GaugeMetricFamily("guardops_database_up", "1 while the database answers.", value=0)]
             )

@@ -54,6 +54,7 @@ PAGES: dict[str, Callable[[Tenant], str]] = {
     "channel": lambda tenant: channel_of(tenant),
     "channel-new": lambda _: reverse("runs:channel-new") + "?kind=mail",
     "sources": lambda tenant: sources_of(tenant),
+    "releases": lambda tenant: releases_of(tenant),
     "source": lambda tenant: f"{sources_of(tenant)}domain/xn--pple-43d.example/",
     "incidents": lambda tenant: scene(tenant) and f"{reverse('runs:incidents')}?state=any",
     "incident": lambda tenant: reverse("runs:incident", args=[scene(tenant).pk]),
@@ -100,6 +101,16 @@ def channel_of(tenant: Tenant) -> str:
         }
         Notification.objects.create(channel=made, state=state, attempts=1, message=uuid4(), **row, **times)
     return reverse("runs:channel", args=[made.pk])
+
+
+def releases_of(tenant: Tenant) -> str:
+    """Let one release follow another, with halts that are new, and count their runs."""
+    now = datetime.now(UTC)
+    insert_rows([make_row(now - timedelta(days=1), tenant_id=tenant.pk, release="r1") for _ in range(60)])
+    looped = {"outcome": "halted", "halt_reason": "exact_repeat", "looped": True}
+    insert_rows([make_row(now, tenant_id=tenant.pk, release="r2", **looped) for _ in range(60)])
+    fold(now)
+    return reverse("runs:releases")
 
 
 def sources_of(tenant: Tenant) -> str:

@@ -90,7 +90,7 @@ def test_runs_of_attackers_are_only_text(desk: Desks, posted: list[Run], person:
     watch = Watch(desk(person))
     live = LiveRun.objects.values_list("run_id", flat=True)[:12]
     lists = ["/", "/?halts=table&steps=table", "/runs/?size=200", "/runs/?size=200&sort=cost", "/runs/live/"]
-    lists += ["/sources/", "/sources/?view=table&page=2", *sources_of_attackers()]
+    lists += ["/releases/?days=30", "/sources/", "/sources/?view=table&page=2", *sources_of_attackers()]
     for path in lists:
         watch.open(path)
     for run_id in [*(run.run_id for run in posted), *live]:

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from guardops.tenants.models import Tenant, User
+from runs.health.pulse import write_pulse
 from runs.models import RetentionRun
 from runs.partitions import ensure_partitions
 from tests.browser.conftest import Desks, Look
@@ -44,3 +45,8 @@ def test_it_is_accessible_with_runs_and_retentions_and_fits_on_a_small_phone(
     assert at.sideways_scroll() == 0
     assert page.get_by_text("At work: Day 2 of 5").is_visible()
     assert "⟦U+202E⟧" in page.locator("main").inner_text()
+
+
+def test_the_page_of_health_is_accessible(desk: Desks, operator: User) -> None:
+    write_pulse("heartbeat", datetime.now(UTC), HOSTILE)
+    assert faults_by_look(desk, operator, reverse("runs:health")) == {}

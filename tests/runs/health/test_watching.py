@@ -14,7 +14,7 @@ from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.contextvars import bound_contextvars, get_contextvars
@@ -114,7 +114,7 @@ def test_stopped_runs_are_counted_by_reason_on_closed_days_and_since(client: Cli
 @pytest.mark.django_db
 def test_metrics_of_a_database_that_is_away_say_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(moment: datetime) -> None:
-        raise DatabaseError("away")
+        raise OperationalError("away")
 
     monkeypatch.setattr(metrics, "read_vitals", away)
     found = numbers(client)
