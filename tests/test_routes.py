@@ -24,6 +24,7 @@ from django.db import connection, transaction
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 
 from guardops.guard.decisions import DecisionAction
 from guardops.guard.events import Outcome, Source, SourceKind
@@ -42,11 +43,12 @@ from runs.alerts.incidents import Finding, open_incident, resolve_incident
 from runs.alerts.silences import silence
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.decide import decide
-from runs.choices import RuleKind, Severity
-from runs.models import Checkpoint, Incident, Notification
+from runs.choices import Cut, Grain, RuleKind, Severity
+from runs.models import Checkpoint, Incident, Notification, Rollup
 from runs.notify.addresses import Address, MailAddress, WebhookAddress, new_signing_secret
 from runs.notify.channels import Place as ChannelPlace
 from runs.notify.channels import create_channel
+from runs.reports.windows import floor_quarter
 from tests.factories import (
     make_checkpoint,
     make_invitation,
@@ -206,6 +208,29 @@ def a_proposal(tenant: Tenant) -> list[Any]:
         run_id=make_run_id(ENDED_AT), ended_at=ENDED_AT, halt_reason="domain_cap", sources=[source]
     )
     store_runs(tenant, run, received_at=NOW)
+    return []
+
+
+def a_release(tenant: Tenant) -> list[Any]:
+    """Let a new release run after an old one, both counted."""
+    hours = {"r1": 9, "confidential-release": 2}
+    now = timezone.now()
+    for release, ago in hours.items():
+        Rollup.objects.get_or_create(
+            tenant_id=tenant.pk,
+            cut=Cut.JOB_RELEASE,
+            grain=Grain.QUARTER,
+            at=floor_quarter(now - timedelta(hours=ago)),
+            job_type="research",
+            release=release,
+            defaults={"runs": 1, "reasons": [], "reasons_runs": []},
+        )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO fold_state (id, last, system_identifier, hours_to, days_to, watched_mark, watched_at)"
+            " VALUES (1, 0, 0, %s, %s, 0, now()) ON CONFLICT DO NOTHING",
+            [now - timedelta(days=2)] * 2,
+        )
     return []
 
 
@@ -485,6 +510,8 @@ ROUTES: dict[str, Page] = {
     "runs:sources-proposed": Page(arguments=a_proposal, see=EVERYBODY - {"nobody"}, hidden_from=STRANGERS),
     "runs:sources": Page(arguments=a_used_source, see=EVERYBODY),
     "runs:sources-export": Page(arguments=a_used_source, see=EVERYBODY),
+    "runs:releases": Page(arguments=a_release, see=EVERYBODY),
+    "runs:releases-export": Page(arguments=a_release, see=EVERYBODY),
     "runs:source": Thing(arguments=a_source, see=VIEWERS, hidden_from=STRANGERS),
     "runs:source-block": Page(
         see=ADMINS_SOMEWHERE | OPERATORS, act=ADMINS_SOMEWHERE, form=new_source_block, shows=False

@@ -16,6 +16,7 @@ from runs.models import Run
 from runs.sources.forms import RadarForm
 
 from .live import LiveFilterForm
+from .releases_form import ReleasesForm
 
 if TYPE_CHECKING:
     from django import forms
@@ -41,6 +42,11 @@ def _kept_of_sources(params: QueryDict, user: User) -> QueryDict:
     return understood(params, lambda asked: RadarForm(asked, seen=seen))
 
 
+def _kept_of_releases(params: QueryDict, user: User) -> QueryDict:
+    seen = visible(user)
+    return understood(params, lambda asked: ReleasesForm(asked, seen=seen))
+
+
 def _kept_of_review(params: QueryDict, user: User) -> QueryDict:
     return understood(_of_own_tenants(params, user), QueueForm, beside=("tenant",))
 
@@ -55,4 +61,5 @@ LISTS = (
     ListPage("live", "runs:live", "Live runs", _kept_of_live_runs),
     ListPage("review", "runs:review-queue", "Review", _kept_of_review),
     ListPage("sources", "runs:sources", "Sources", _kept_of_sources),
+    ListPage("releases", "runs:releases", "Releases", _kept_of_releases),
 )

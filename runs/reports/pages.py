@@ -20,11 +20,13 @@ from guardops.tenants.access import visible
 from guardops.viewer import current_zone
 
 from .asked import Asked, NotAsked, read_asked
+from .attention import read_attention
 from .overview import read_overview
 from .panels.filters import filters_of, window_name
 from .panels.first_steps import first_steps
 from .panels.halts import halts_panel
 from .panels.live import live_panel
+from .panels.releases import releases_panel
 from .panels.sources import sources_panel
 from .panels.steps import steps_panel
 from .panels.tiles import tiles_panel
@@ -57,17 +59,21 @@ def overview(request: PageRequest) -> HttpResponse:
         return render(request, "400.html", {"problem": str(problem)}, status=400)
     found = read_overview(asked.scope, asked.window, now=now, steps_job=asked.steps_job)
     sources = sources_panel(seen, asked.tenant, now) if found.tiles.now.runs else None
-    fragment, version, shown = wants_fragment(request), _version(found, sources), request.GET.get("seen")
+    releases = releases_panel(seen, asked.tenant, now) if found.tiles.now.runs else None
+    fragment, shown = wants_fragment(request), request.GET.get("seen")
+    version = _version(found, (sources, releases))
     context = {"asked": asked, "as_of": found.as_of.at, "poll": asked.links.page(seen=version)}
     context["behind"] = 0 if found.as_of.exact else found.as_of.tail_rows
     if fragment and shown == version:  # nothing changed since the last poll: only the clock moves
         return reswap(render(request, "_as_of.html", context), "none")
     if fragment and found.any_runs and (shown or "").startswith(NO_RUNS):  # the first run ended
         return HttpResponseClientRefresh()
+    if not fragment:
+        context["attention"] = read_attention(seen, now)
     context["filters"] = filters_of(asked, seen, found)
     context["live"] = live_panel(found.live, asked.links.scope)
     if found.any_runs:
-        context |= {**panels(found, asked, now), "sources": sources}
+        context |= {**panels(found, asked, now), "sources": sources, "releases": releases}
     else:
         gate_url = settings.GATE_URL
         context["first"] = first_steps(request.user, seen, asked.tenant, gate_url=gate_url, now=now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -26,6 +26,7 @@ from tests.browser.conftest import LOOKS, Desk, Desks, Look
 from tests.browser.seeds import insert_day, insert_run
 from tests.factories import make_member
 from tests.runs.alerts.scene import make_scene
+from tests.runs.rows import fold, insert_rows, make_row
 
 WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 

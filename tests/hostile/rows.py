@@ -72,6 +72,7 @@ SAFE = {
     *("Rollup.job_type", "Rollup.release", "Histogram.job_type", "Histogram.release"),
     *("Histogram.step_unit", "SourceDay.kind", "SourceDay.name", "RetentionRun.progress"),
     "Pulse.name",
+    *("LoopMinute.job_type", "LoopMinute.release", "AlertState.job_type", "AlertState.state"),
     *("Rule.parameters", "Evaluation.error"),
 }
 POSTED = {"Run", "LiveRun", "RefusedWork", "Checkpoint"}
