@@ -227,8 +227,8 @@ def a_release(tenant: Tenant) -> list[Any]:
         )
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO fold_state (id, last, system_identifier, hours_to, days_to, watched_mark, watched_at)"
-            " VALUES (1, 0, 0, %s, %s, 0, now()) ON CONFLICT DO NOTHING",
+            "INSERT INTO fold_state (id, last, system_identifier, hours_to, days_to, watched_mark,"
+            " watched_at) VALUES (1, 0, 0, %s, %s, 0, now()) ON CONFLICT DO NOTHING",
             [now - timedelta(days=2)] * 2,
         )
     return []

@@ -63,7 +63,7 @@ def test_a_release_that_loops_more_says_so_in_a_sentence(tenant: Tenant) -> None
 
     assert (line.release, line.word) == ("r2", "Loops more")
     assert line.said == "loops 2.0\u00a0% → 15.0\u00a0% of 200 runs"
-    assert [measure.word for measure in line.measures][0] == "worse"
+    assert line.measures[0].word == "worse"
 
 
 def test_a_release_with_few_runs_is_not_judged(tenant: Tenant) -> None:
