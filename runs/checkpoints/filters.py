@@ -84,7 +84,7 @@ class PlaceField(forms.CharField):
     default_error_messages = {"invalid": "This page of the list cannot be found; start from its first page."}
 
     def to_python(self, value: Any) -> Any:
-        number, found, pk = super().to_python(value).partition("_")
+        number, found, pk = (super().to_python(value) or "").partition("_")
         if not number:
             return None
         if not (found and pk.isascii() and pk.isdecimal() and len(pk) < 19):
@@ -114,11 +114,12 @@ class QueueForm(forms.Form):
 
     def __init__(self, data: QueryDict) -> None:
         super().__init__(data)
+        self.params = data
         self.ignored = sorted(set(data) - set(self.fields) - {*self.BESIDE})
 
     def clean(self) -> dict[str, Any]:
         for name in self.fields:
-            if len(self.data.getlist(name)) > 1:
+            if len(self.params.getlist(name)) > 1:
                 self.add_error(name, "Given more than once; give it once.")
         after = self.cleaned_data.get("after")
         if after and "sort" in self.cleaned_data:

@@ -197,7 +197,8 @@ class Names(NamedTuple):
     reasons: Sequence[str]
 
 
-class Waiting(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Waiting:
     """How many checkpoints wait, and how many of them for longer than their SLA."""
 
     count: int
@@ -236,11 +237,9 @@ def read_queue(form: QueueForm, seen: Visible, user: User, tenant: str, now: dat
 def in_rows(found: CheckpointQuerySet) -> CheckpointQuerySet:
     """Return the checkpoints with what their rows show, and without what they don't: the packet is large."""
     standing = Decision.objects.standing().select_related("by")
-    return (
-        found.defer("detail", "body_digest")
-        .annotate(limits=F("detail__limits"))
-        .select_related("tenant", "claimed_by", "last_by")
-        .prefetch_related(Prefetch("decisions", standing, to_attr="standing"))
+    shown: CheckpointQuerySet = found.defer("detail", "body_digest").annotate(limits=F("detail__limits"))
+    return shown.select_related("tenant", "claimed_by", "last_by").prefetch_related(
+        Prefetch("decisions", standing, to_attr="standing")
     )
 
 

@@ -44,7 +44,7 @@ def open_checkpoints(context: template.Context) -> Waiting:
 def review_rail(context: template.Context) -> dict[str, Any]:
     """Show the list that the reader came from, or all that waits, with this checkpoint marked in it."""
     user: Any = context["request"].user
-    address = context.get("next", "")
+    address = str(context.get("next") or "")
     params = QueryDict(address.partition("?")[2].partition("#")[0])
     seen, now = visible(user), context["as_of"]
     queue = _read(params, seen, user, now) or _read(QueryDict(), seen, user, now)

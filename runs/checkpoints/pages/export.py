@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from django.db import connection, transaction
 from django.http import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
@@ -53,16 +54,25 @@ def review_export(request: PageRequest, form: str = "csv") -> HttpResponseBase:
 
 
 def _cells(found: CheckpointQuerySet, reader: User, now: datetime) -> Iterator[Sequence[Cell]]:
-    for checkpoint in in_rows(found).iterator(chunk_size=_ROWS_AT_ONCE):
-        row = Row(checkpoint, reader, False, now)
-        made = row.decision
-        yield [
-            row.tenant.slug,
-            *(getattr(checkpoint, name) for name in _OF_CHECKPOINT),
-            row.claimant if row.claimed else "",
-            checkpoint.lease_until if row.claimed else None,
-            made.action if made else "",
-            "GuardOps" if made and made.by_system else row.decider,
-            made.reason if made else "",
-            *(getattr(made, name) if made else None for name in _OF_DECISION),
-        ]
+    """Yield the file's rows, all as they were at one moment; it must be the outermost transaction."""
+    nested = connection.in_atomic_block  # in a test's transaction only: anywhere else ``durable`` refuses
+    with transaction.atomic(durable=True):
+        if not nested:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        for checkpoint in in_rows(found).iterator(chunk_size=_ROWS_AT_ONCE):
+            yield _row(Row(checkpoint, reader, False, now))
+
+
+def _row(row: Row) -> Sequence[Cell]:
+    checkpoint, made = row.checkpoint, row.decision
+    return [
+        row.tenant.slug,
+        *(getattr(checkpoint, name) for name in _OF_CHECKPOINT),
+        row.claimant if row.claimed else "",
+        checkpoint.lease_until if row.claimed else None,
+        made.action if made else "",
+        "GuardOps" if made and made.by_system else row.decider,
+        made.reason if made else "",
+        *(getattr(made, name) if made else None for name in _OF_DECISION),
+    ]

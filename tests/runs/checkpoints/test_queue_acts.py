@@ -47,7 +47,8 @@ def token(checkpoint: Checkpoint) -> str:
 
 
 def as_now(checkpoint: Checkpoint) -> Checkpoint:
-    return Checkpoint.objects.select_related("tenant", "claimed_by").get(pk=checkpoint.pk)
+    found: Checkpoint = Checkpoint.objects.select_related("tenant", "claimed_by").get(pk=checkpoint.pk)
+    return found
 
 
 def preview(client: Client, action: str, *chosen: Checkpoint) -> Any:
