@@ -82,8 +82,10 @@ class Channel(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(removed_at__isnull=False)
-                | GreaterThan(
-                    Func(F("secret"), function="octet_length", output_field=models.IntegerField()), 0
+                | Q(
+                    GreaterThan(
+                        Func(F("secret"), function="octet_length", output_field=models.IntegerField()), 0
+                    )
                 ),
                 name="channel_has_address",
             ),

@@ -82,9 +82,9 @@ def sealed(address: Address) -> bytes:
     return encrypt(msgspec.json.encode(address))
 
 
-def opened(secret: bytes) -> Address:
+def opened(secret: bytes | memoryview) -> Address:
     """Return the address that ``sealed`` wrote; raises Unreadable after a change of the secret key."""
-    return _decoder.decode(decrypt(secret))
+    return _decoder.decode(decrypt(bytes(secret)))
 
 
 def new_signing_secret() -> SigningSecret:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from guardops.tenants.actors import acting
+from guardops.tenants.actors import System, acting
 from guardops.tenants.errors import EditedMeanwhile, GuardOpsError
 from guardops.tenants.models import Organisation, Tenant
 from runs.choices import ChannelKind, SubjectKind
@@ -18,7 +18,6 @@ from .addresses import Address, SigningSecret, WebhookAddress, new_signing_secre
 from .relay import LEASE, Claim, deliver
 
 if TYPE_CHECKING:
-    from guardops.tenants.actors import System
     from guardops.tenants.models import User
 
 GRACE = timedelta(days=1)
@@ -58,10 +57,10 @@ def create_channel(
         return Channel.objects.create(
             organisation=place.organisation,
             tenant=place.tenant,
-            kind=ChannelKind(address.__struct_config__.tag),
+            kind=ChannelKind(str(address.__struct_config__.tag)),
             destination=address.shown,
             secret=sealed(address),
-            created_by=actor if getattr(actor, "pk", None) else None,
+            created_by=None if isinstance(actor, System) else actor,
             created_at=now,
             **wants,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.core.validators import EmailValidator
+from django.core.validators import EmailValidator, RegexValidator
 
 from guardops.shown import visible_text
 from guardops.tenants.forms.fields import VisibleCharField
@@ -223,7 +223,7 @@ class AlertmanagerForm(ChannelForm):
         max_length=1_000,
         required=False,
         help_text="If the receiver asks for one.",
-        validators=[forms.fields.validators.RegexValidator(r"\A[!-~]*\Z", "A token has no spaces.")],
+        validators=[RegexValidator(r"\A[!-~]*\Z", "A token has no spaces.")],
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
     )
 

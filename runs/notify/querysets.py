@@ -10,6 +10,7 @@ from runs.choices import NotificationState, Severity
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
+    from uuid import UUID
 
     from runs.models import Channel, Notification  # noqa: F401 (named in quotes below)
 
@@ -41,6 +42,6 @@ class NotificationQuerySet(models.QuerySet["Notification"]):
         """Those that should have been sent before that moment, whether or not somebody tries."""
         return self.waiting().filter(due_at__lt=before)
 
-    def told(self, kind: str, subjects: Collection[object]) -> NotificationQuerySet:
+    def told(self, kind: str, subjects: Collection[UUID]) -> NotificationQuerySet:
         """Those of the subjects that a receiver may have seen."""
         return self.filter(kind=kind, subject__in=subjects, attempts__gt=0)

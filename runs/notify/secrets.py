@@ -30,7 +30,7 @@ def encrypt(plain: bytes) -> bytes:
 def decrypt(secret: bytes) -> bytes:
     """Return what was encrypted; raises Unreadable where the key is another one or the bytes are not ours."""
     try:
-        return _cipher(settings.SECRET_KEY).decrypt(bytes(secret))
+        return _cipher(settings.SECRET_KEY).decrypt(secret)
     except InvalidToken:
         raise Unreadable(
             "The address can't be read, since GUARDOPS_SECRET_KEY has changed. Enter it again."
