@@ -82,7 +82,7 @@ def undo(decision: Decision, *, actor: User, now: datetime) -> Checkpoint:
 
     Raises InvalidDecision ``too_late`` where it was handed out, or could have been.
     """
-    values = {
+    values: dict[str, Any] = {
         "claimed": CheckpointState.CLAIMED,
         "decided": CheckpointState.DECIDED,
         "did": LastStep.UNDONE,

@@ -9,6 +9,7 @@ from guardops.tenants.models import Tenant
 from guardops.tenants.trail.kinds import Kind, kinds, register
 
 NEVER = ("password", "digest", "secret", "token")
+PUBLIC = {"DecisionEvent.artifact_digest"}  # of the work that a person looked at: no secret's
 
 
 def audit_models() -> set[type[Event]]:
@@ -25,7 +26,7 @@ def test_every_audited_model_is_shown_by_the_trail() -> None:
 
 def test_no_audited_model_keeps_a_secret() -> None:
     fields = {f"{m.__name__}.{field.name}" for m in audit_models() for field in m._meta.concrete_fields}
-    assert {name for name in fields if any(word in name for word in NEVER)} == set()
+    assert {name for name in fields if any(word in name for word in NEVER)} <= PUBLIC
 
 
 def test_a_model_is_not_registered_twice() -> None:
