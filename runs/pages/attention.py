@@ -1,9 +1,9 @@
-"""The strip on top of the overview: what waits for somebody. A fragment that renews itself."""
+"""The strip on top of the overview, which renews itself: what waits for somebody."""
 
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
@@ -15,8 +15,7 @@ from runs.reports.pages import PageRequest
 
 @require_safe
 def attention(request: PageRequest) -> HttpResponse:
-    if not wants_fragment(request):
-        return redirect("runs:overview")
     now = timezone.now()
     found = read_attention(visible(request.user), now)
-    return render(request, "runs/_attention.html", {"attention": found, "as_of": now})
+    page = "runs/_attention.html" if wants_fragment(request) else "runs/attention.html"
+    return render(request, page, {"attention": found, "as_of": now})
