@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 SHOWN = 8
 """How many of the last lines stand open; all that were kept are one click away."""
 SHOWN_ON_PHONES = 4
+SHORT_QUESTION = 200
+"""How many characters of the question stand under the title; the rest opens beneath."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class Brief:
     @property
     def title(self) -> str:
         return title_of(self.checkpoint.reason, self.packet.limits)
+
+    @property
+    def question(self) -> str:
+        """What it was asked, as far as the first screen has room for it."""
+        whole: str = self.checkpoint.question
+        return f"{whole[:SHORT_QUESTION]}…" if len(whole) > SHORT_QUESTION else whole
 
     @property
     def state(self) -> Said:

@@ -32,8 +32,9 @@ _BUDGETS = ("steps", "seconds", "cost")
 class LinesField(VisibleCharField):
     """A text of several lines; browsers end them as no other text here ends them."""
 
-    def __init__(self, *, rows: int = 2, **options: Any) -> None:
-        super().__init__(widget=forms.Textarea(attrs={"rows": rows}), **options)
+    def __init__(self, *, rows: int = 2, key: str = "", key_label: str = "", **options: Any) -> None:
+        keyed = {"data-key": key, "data-key-label": key_label} if key else {}
+        super().__init__(widget=forms.Textarea(attrs={"rows": rows, **keyed}), **options)
 
     def to_python(self, value: Any) -> str:
         return super().to_python(value.replace("\r\n", "\n") if isinstance(value, str) else value)
@@ -169,6 +170,8 @@ class NoteForm(forms.Form):
         label="Note",
         max_length=MAX_NOTE,
         rows=3,
+        key="n",
+        key_label="Write a note",
         error_messages={"required": "Write something first."},
     )
 
