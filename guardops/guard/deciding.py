@@ -222,6 +222,8 @@ class Deciding:
             return self._granted(one, _decoded(answer, Grant))
         if answer.status in (HTTPStatus.CONFLICT, HTTPStatus.GONE, HTTPStatus.NOT_FOUND):
             return self._not_granted(one, _decoded(answer, _Problem) or _Problem())
+        if one.decision.action is DecisionAction.STOP:  # needs no grant, and is not put off for a receipt
+            return self._settle(one, DecisionAction.STOP)
         if self._left() <= 0:
             return self._timed_out()
         pause = self._pause(self._back_off(answer), self._until(until))
@@ -251,6 +253,8 @@ class Deciding:
             checkpoints.give_back(one.checkpoint_id, self.tag)
             return None
         if problem.code == "already_consumed":  # another attempt is at work, and this one never will be
+            if one.decision is not None and one.decision.action is DecisionAction.STOP:
+                return self._settle(one, DecisionAction.STOP)
             checkpoints.remove(one.checkpoint_id)
         else:
             checkpoints.give_back(one.checkpoint_id, self.tag)

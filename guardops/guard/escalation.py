@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -111,6 +113,7 @@ class Escalation:
         self._means = means
         self._policy = policy
         self._deciding = Deciding(one, means.terms)
+        self._waiting = Lock()
         self.event = event
         """What the gate was told; None where an earlier process has told it."""
         self.resolution: Resolution | None = None
@@ -160,37 +163,47 @@ class Escalation:
         :class:`guardops.guard.decisions.Refused` for a decision that must not be carried out here: forged,
         about something else, expired, or already carried out by another attempt.
         """
-        if self.resolution is not None:
-            return self.resolution
-        steps, answer = self._steps(seconds, artifact), None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return self._resolved(end.value)
-            try:
-                answer = self._do(step)
-            except BaseException:
-                steps.close()
-                raise
+        with self._alone():
+            steps, answer = self._steps(seconds, artifact), None
+            while self.resolution is None:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    return self._resolved(end.value)
+                try:
+                    answer = self._do(step)
+                except BaseException:
+                    steps.close()
+                    raise
+        return self.resolution
 
     async def adecided(
         self, seconds: float | None = None, *, artifact: str | None = None
     ) -> Resolution | None:
         """Do the same in an event loop."""
-        if self.resolution is not None:
-            return self.resolution
-        steps, answer = self._steps(seconds, artifact), None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return self._resolved(end.value)
-            try:
-                answer = await self._ado(step)
-            except BaseException:
-                steps.close()
-                raise
+        with self._alone():
+            steps, answer = self._steps(seconds, artifact), None
+            while self.resolution is None:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    return self._resolved(end.value)
+                try:
+                    answer = await self._ado(step)
+                except BaseException:
+                    steps.close()
+                    raise
+        return self.resolution
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one thread or task at a time wait with this handle: what follows must not begin twice."""
+        if not self._waiting.acquire(blocking=False):
+            raise Refused("in_hand", "another part of this process waits for the decision")
+        try:
+            yield
+        finally:
+            self._waiting.release()
 
     def _steps(
         self, seconds: float | None, artifact: str | None

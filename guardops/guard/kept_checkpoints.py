@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Protocol
 from uuid import UUID
@@ -23,6 +23,8 @@ from guardops.guard.state import RunIdentity
 from guardops.guard.stores import Left, RootState
 
 MAX_CONTEXT_BYTES = 4 * 1024 * 1024
+KEEP = timedelta(days=35)
+"""How long one is kept after it has expired: its next attempt may be at work."""
 
 
 class OpenCheckpoint(Struct, kw_only=True):
@@ -117,8 +119,10 @@ class MemoryCheckpoints:
         self._holders: dict[UUID, str] = {}
 
     def add(self, one: OpenCheckpoint, root: RootState) -> None:
-        """Keep a new one."""
+        """Keep a new one; those that nobody has asked for long after they expired are forgotten."""
         with self._lock:
+            for old in [held for held in self._kept.values() if held.expires_at + KEEP < one.opened_at]:
+                del self._kept[old.checkpoint_id]
             self._kept[one.checkpoint_id] = one
 
     def confirm(self, one: OpenCheckpoint, root: RootState) -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from guardops.guard.kept_checkpoints import MemoryCheckpoints, OpenCheckpoint, Taken, decode, encode
+from guardops.guard.kept_checkpoints import KEEP, MemoryCheckpoints, OpenCheckpoint, Taken, decode, encode
 from guardops.guard.owners import is_alive
 from guardops.guard.sqlite_root import SqliteRoot
 from guardops.guard.stores import RootState, StoreError
@@ -23,8 +23,6 @@ from guardops.guard.stores import RootState, StoreError
 if TYPE_CHECKING:
     from guardops.guard.sqlite import SqliteStore
 
-KEEP_S = 35 * 86_400.0
-"""How long one is kept after it has expired: its next attempt may be at work."""
 _MOST = 10_000
 
 _ADD = "INSERT OR REPLACE INTO checkpoint (checkpoint_id, kept_until, body) VALUES (?, ?, ?)"
@@ -42,7 +40,7 @@ class SqliteCheckpoints:
 
     def add(self, one: OpenCheckpoint, root: RootState) -> None:
         """Keep a new one, with what else is changed of its root at the same time."""
-        row = (str(one.checkpoint_id), one.expires_at.timestamp() + KEEP_S, encode(one))
+        row = (str(one.checkpoint_id), (one.expires_at + KEEP).timestamp(), encode(one))
         connection = root.connection if isinstance(root, SqliteRoot) else None
         try:
             if connection is not None:

@@ -596,3 +596,30 @@ def test_a_file_that_cannot_be_used_keeps_nobody_from_being_asked(world: World) 
     world.decide(waits, RESUME, change=added(steps=1))
     assert len(world.gate.of("checkpoint.opened")) == 1
     assert resolved(waits.decided(0))[1].who.attempt == 2
+
+
+def test_a_stop_waits_for_no_receipt(world: World) -> None:
+    guard = world.guard()
+    waits = handed_over(guard)
+    world.decide(waits, STOP)
+    world.gate.drops = 9
+    found = waits.decided(0)
+    assert found is not None
+    assert found.action is STOP
+    assert said(begin(guard, run_id=None, root_task_id=str(RUN)).check("read", {})) == "cancelled"
+
+
+def test_one_thread_at_a_time_waits_with_a_handle(world: World) -> None:
+    waits = handed_over(world.guard())
+    world.told()
+
+    def meanwhile(seconds: float) -> None:
+        with pytest.raises(Refused) as refused:
+            waits.decided(0)
+        assert refused.value.code == "in_hand"
+        world.decide(waits, RESUME, change=added(steps=1))
+
+    object.__setattr__(waits._means, "sleep", meanwhile)
+    found = waits.decided(30)
+    assert found is not None
+    assert waits.decided(0) is found
