@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,6 +13,7 @@ from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import pytest
+from django.template import Context, Template
 from django.test import Client
 from pytest_django.fixtures import DjangoAssertNumQueries
 
@@ -334,6 +336,56 @@ def test_nothing_is_next_where_one_only_reads(tenant: Tenant, opened: Opened, no
     opened()
     assert next_waiting(make_member(tenant, Role.VIEWER), now) is None
     assert next_waiting(make_operator(), now) is None
+
+
+# On other pages
+
+
+def told_in_the_navigation(user: User) -> str:
+    tag = "{% load checkpoints %}{% open_checkpoints as waiting %}"
+    return Template(f"{tag}{{{{ waiting.count }}}} waiting, {{{{ waiting.late }}}} late").render(
+        Context({"user": user})
+    )
+
+
+def test_navigation_counts_what_its_reader_sees_waiting(
+    tenant: Tenant, opened: Opened, ann: User, bob: User, now: datetime
+) -> None:
+    opened(50)
+    opened(3)
+    decided(opened(2), bob, now)
+    opened(50, of=make_tenant("elsewhere"))
+    assert told_in_the_navigation(ann) == "2 waiting, 1 late"
+    assert told_in_the_navigation(make_operator()) == "3 waiting, 2 late"
+    assert told_in_the_navigation(make_user()) == "0 waiting, 0 late"
+
+
+def test_navigation_asks_the_database_once_in_ten_seconds(
+    opened: Opened, ann: User, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    told_in_the_navigation(ann)
+    with django_assert_num_queries(0):
+        told_in_the_navigation(ann)
+
+
+def beside(client: Client, checkpoint: Checkpoint, query: str = "") -> tuple[list[str], str]:
+    """Return the ids that the list beside a checkpoint leads to, and the one that is marked."""
+    page = client.get(f"/review/{checkpoint.checkpoint_id}/?tenant=acme{query}").content.decode()
+    rail = page.partition('<aside class="rail"')[2].partition("</aside>")[0]
+    links = re.findall(r'<a href="/review/([0-9a-f-]{36})/[^"]*"( aria-current="page")?', rail)
+    return [found for found, _ in links], next((found for found, current in links if current), "")
+
+
+def test_list_that_one_came_from_stands_beside_a_checkpoint(desk: Client, opened: Opened) -> None:
+    first, second, other = opened(30), opened(20), opened(10, job_type="coding")
+    everything = [str(one) for one in ids(first, second, other)]
+    assert beside(desk, second) == (everything, str(second.checkpoint_id))
+    assert beside(desk, second, f"&next={quote('/review/?job=research')}") == (
+        everything[:2],
+        str(second.checkpoint_id),
+    )
+    for nonsense in ("/review/?sort=x", "/review/?tenant=elsewhere", "https://evil.example/?job=research"):
+        assert beside(desk, second, f"&next={quote(nonsense)}")[0] == everything
 
 
 # A file
