@@ -136,8 +136,8 @@ class ChannelForm(forms.Form):
         return {}
 
     def new_address(self) -> Address | None:
-        """Return where the channel is to lead; None where that stays as it is."""
-        raise NotImplementedError
+        """Return where the channel is to lead; None where that stays as it is, as in a form without a field."""
+        return None
 
     @property
     def about_address(self) -> list[forms.BoundField]:
