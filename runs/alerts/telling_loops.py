@@ -66,7 +66,7 @@ def evidence_of(tenant_id: int, jobs: list[str], event: Event, minute: int) -> d
             "Began", _clock(event["started"]), shown.duration(timedelta(minutes=minute - event["started"]))
         ),
     ]
-    start = minute + 1 - COLUMN * COLUMNS
+    start = (minute // COLUMN + 1 - COLUMNS) * COLUMN  # quarter-hours as lists of runs know them
     mine = _shares(tenant_id, jobs, start, release)
     lines = [Series("Tasks that looped", mine)]
     if release is not None:
