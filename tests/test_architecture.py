@@ -28,6 +28,7 @@ SHOWN = [
     "guardops.env",
     "guardops.export",
     "guardops.htmx",
+    "guardops.scatter",
     "guardops.shown",
     "guardops.templatetags",
     "guardops.viewer",
@@ -39,8 +40,13 @@ LAYERS = {
     **dict.fromkeys(SHOWN, GUARD + SHOWN),
     "guardops.tenants": GUARD + SHOWN,
     "policies": [*GUARD, *SHOWN, "guardops.tenants", "guardops.celery"],
-    "runs": [*GUARD, *SHOWN, "guardops.tenants", "guardops.celery", "policies"],
-    "guardops.celery": ["guardops.logs"],  # tasks name its app, so it may know no app's code
+    "runs": [*GUARD, *SHOWN, "guardops.tenants", "guardops.beat", "guardops.celery", "policies"],
+    "guardops.beat": [],
+    "guardops.task_ids": [],
+    "guardops.celery": [
+        "guardops.logs",
+        "guardops.task_ids",
+    ],  # tasks name its app, so it may know no app's code
     "guardops.settings": ["guardops.env", "guardops.local.state", "guardops.logs"],
     "guardops": ["guardops", "policies", "runs"],  # composition: urls, gate, celery, web, commands
 }

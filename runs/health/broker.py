@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from kombu import Connection
+from kombu.connection import Connection
 
 QUEUE = "celery"
 SECONDS = 1.0
 _NOT_AGAIN_S = 10.0
-
-_Asked = tuple[float, "int | None"]
 
 
 def read_queue(clock: Callable[[], float] = time.monotonic) -> int | None:
@@ -35,9 +33,9 @@ _away = 0.0
 def _ask() -> int | None:
     options = {"socket_timeout": SECONDS, "socket_connect_timeout": SECONDS, "max_retries": 0}
     redis = settings.BROKER_URL.startswith("redis")
-    with Connection(
-        settings.BROKER_URL, connect_timeout=SECONDS, transport_options=options if redis else {}
-    ) as broker:
+    given = {"connect_timeout": SECONDS, "transport_options": options if redis else {}}
+    broker: Any
+    with Connection(settings.BROKER_URL, **given) as broker:  # type: ignore[no-untyped-call]
         try:
             channel: Any = broker.channel()
             try:

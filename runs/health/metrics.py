@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from hmac import compare_digest
 from ipaddress import ip_address
+from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
@@ -123,7 +124,7 @@ def _families(vitals: Vitals) -> Iterator[Metric]:
 
 
 def _labelled(
-    name: str, help_text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], int]
+    name: str, help_text: str, labels: tuple[str, ...], values: Mapping[Any, int]
 ) -> GaugeMetricFamily:
     family = GaugeMetricFamily(f"guardops_{name}", help_text, labels=labels)
     for key, value in values.items():

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from guardops.addresses import tidy
 from guardops.charts import Chart, Column, Layer, stacked_bars
 from guardops.tenants.access import Visible, administered_organisations, visible
-from guardops.tenants.models import Tenant
+from guardops.tenants.models import Tenant, User
 from policies.blocklist.reach import refuse_below_admin, require_editor
 from runs.models import Run
 from runs.querysets import ALL_TENANTS
@@ -62,30 +63,42 @@ def source(request: PageRequest, kind: str, name: str) -> HttpResponse:
         )
     days, asked = form.asked_days(now), (kind, name)
     row = _row_or_404(seen, asked, days, now)
-    places = places_of(request.user, row)
-    chosen = [place.name for place in places if place.is_tenant and place.stopped]
-    by_day = read_by_day([asked], _ids(seen), days, now)[asked]
     context = {
-        "row": row,
-        "days": days,
-        "ranges": [(key, label, page_of(asked, days=key)) for key, label in RANGES.items()],
+        **_counts(seen, row, days, now),
         "range": form.cleaned_data["days"] or DEFAULT_DAYS,
         "table": form.cleaned_data["view"] == "table",
         "views": [page_of(asked, days=form.cleaned_data["days"], view=view) for view in ("", "table")],
+        "organisations": administered_organisations(request.user),
+        "blocking": _form(request.user, row),
+        "as_of": now,
+    }
+    return render(request, "runs/source.html", context)
+
+
+def _counts(seen: Visible, row: Row, days: Days, now: datetime) -> dict[str, Any]:
+    """Return what the page counts, each number with the list of its runs."""
+    asked = row.source
+    by_day = read_by_day([asked], _ids(seen), days, now)[asked]
+    return {
+        "row": row,
+        "days": days,
+        "ranges": [(key, label, page_of(asked, days=key)) for key, label in RANGES.items()],
         "stopped": runs_of(asked, days, stopped=True),
         "completed": runs_of(asked, days, stopped=False),
         "chart": _chart(asked, days, by_day),
         "times": _times(asked, days, by_day),
         "tenants": _tenants(seen, row, days),
         "runs": _newest(seen, asked, days),
-        "organisations": administered_organisations(request.user),
-        "blocking": BlockSourceForm(
-            initial={"kind": kind, "name": name, "places": chosen, "lasting": "7d"}, places=places
-        ),
         "using": sum(bool(of.completed) for of in row.by_tenant.values()),
-        "as_of": now,
     }
-    return render(request, "runs/source.html", context)
+
+
+def _form(user: User, row: Row) -> BlockSourceForm:
+    """Return the form that blocks the source, with the tenants chosen whose runs were stopped with it."""
+    places = places_of(user, row)
+    chosen = [place.name for place in places if place.is_tenant and place.stopped]
+    initial = {"kind": row.kind, "name": row.name, "places": chosen, "lasting": "7d"}
+    return BlockSourceForm(initial=initial, places=places)
 
 
 @never_cache
@@ -101,8 +114,7 @@ def source_block(request: PageRequest) -> HttpResponse:
     initial = {name: asked[name] for name in ("kind", "name") if name in asked}
     form = BlockSourceForm(given, initial=initial, places=places_of(request.user, row))
     if not form.is_valid():
-        context = {"blocking": form, "row": row, "as_of": now}
-        return render(request, "runs/source_block.html", context)
+        return render(request, "runs/source_block.html", {"blocking": form, "row": row, "as_of": now})
     results = form.block(actor=request.user, now=now)
     if len(results) == 1 and (change := results[0].change) is not None:
         return redirect("policies:change", change.pk)

@@ -77,7 +77,7 @@ def sources(request: PageRequest) -> HttpResponse:
             0, radar.found - sum(row.crossing is not None for row in radar.rows if row.mine.stopped)
         ),
         "page": page,
-        "rows": _shown(page.object_list, form, radar.days, request.user, seen, now),
+        "rows": _shown(list(page.object_list), form, radar.days, request.user, seen, now),
         "chart": None if form.cleaned_data["view"] else _chart(asked[:DRAWN], form),
         "as_of": radar.as_of.at,
         "state": "rows" if asked else "filtered" if radar.rows else "none",
