@@ -136,7 +136,7 @@ class ChannelForm(forms.Form):
         return {}
 
     def new_address(self) -> Address | None:
-        """Return where the channel is to lead; None where that stays as it is, as in a form without a field."""
+        """Return where the channel is to lead; None where that stays as it is."""
         return None
 
     @property
