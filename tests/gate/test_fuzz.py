@@ -210,7 +210,7 @@ def test_any_change_of_a_good_event_is_answered(
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fits", "misfits"])
 def test_whatever_the_document_tells_to_send_is_answered(gate: Gate, mode: GenerationMode) -> None:
     tenant = make_tenant()
-    key = bearer(tenant, scopes=(Scope.EVENTS_WRITE, Scope.EVENTS_BACKFILL, Scope.BUNDLE_READ))
+    key = bearer(tenant, scopes=tuple(Scope))
     for operation in OPERATIONS.values():
         if mode is GenerationMode.POSITIVE or operation.method == "post" or operation.query:
             ask(gate, key, operation, mode)
