@@ -591,21 +591,22 @@ ROUTES: dict[str, Page] = {
     "tenants:key-rotate": Thing(arguments=a_key, see=ADMINS, act=ADMINS, form=lambda _: {"grace": "1d"}),
     "tenants:key-revoke": Thing(arguments=a_key, see=ADMINS, act=ADMINS),
 }
-FILES = [name for name in ROUTES if name.endswith(("export", "-csv"))]
-ROUTES |= {f"{name}-json": ROUTES[name] for name in FILES}
-"""Each list's files are for the same people, in either form."""
+FILES = {f"{name}-json": name for name in ROUTES if name.endswith(("export", "-csv"))}
+"""Each list's file in JSON, and the one in CSV: the same view, which is walked once."""
 
 
-def route_names(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
+def routes_of(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for entry in resolver.url_patterns:
         if isinstance(entry, URLPattern):
-            yield f"{prefix}{entry.name or entry.pattern}"
+            yield f"{prefix}{entry.name or entry.pattern}", entry.callback
         else:
-            yield from route_names(entry, f"{entry.namespace}:" if entry.namespace else prefix)
+            yield from routes_of(entry, f"{entry.namespace}:" if entry.namespace else prefix)
 
 
 def test_every_route_is_walked() -> None:
-    assert set(route_names(get_resolver())) == OPEN | set(ROUTES)
+    views = dict(routes_of(get_resolver()))
+    assert set(views) == OPEN | set(ROUTES) | set(FILES)
+    assert {json: views[json] for json in FILES} == {json: views[csv] for json, csv in FILES.items()}
 
 
 @pytest.mark.django_db

@@ -245,7 +245,7 @@ def test_the_list_counts_its_queries(
 ) -> None:
     for number in range(5):
         channel(name=f"channel {number}")
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(12):
         client.get("/alerts/channels/")
 
 
