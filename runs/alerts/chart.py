@@ -61,21 +61,25 @@ class Drawn:
 def draw(evidence: Evidence, incident: Incident) -> Drawn | None:
     """Draw the evidence in the viewer's zone; None where it holds no series."""
     moments = evidence.moments
-    if not moments or not evidence.series:
+    if not moments:
         return None
     length = timedelta(seconds=evidence.step_s)
     buckets = [Bucket(moment, moment + length) for moment in moments]
     columns = axis.columns(buckets, length, lambda bucket: runs_between(incident, bucket.start, bucket.end))
     say = _SAID.get(evidence.unit, _number)
     lines = [
-        Line("line-p50" if series.usual else "line-p99", series.name, _filled(series.values, len(columns)))
+        Line(
+            "line-p50" if series.usual else "line-p99",
+            shown.visible_text(series.name),
+            _filled(series.values, len(columns)),
+        )
         for series in evidence.series
     ]
     if evidence.threshold is not None:
         lines.append(Line("line-p95", "Limit", [evidence.threshold] * len(columns)))
     lines.sort(key=_last, reverse=True)  # as they end on the right, so that no name lies across another
     chart = line_chart(
-        evidence.title or "What was seen",
+        shown.visible_text(evidence.title or "What was seen"),
         columns,
         lines,
         label_steps=axis.LABEL_STEPS.get(length, _LABEL_STEPS),
