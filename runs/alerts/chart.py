@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runs.models import Incident
 
 # Names stand at the ends of lines: more room there than for "p99".
-_FRAMES = (Frame(830, 230, 44, 118, 12, 26, labels=8), Frame(340, 210, 40, 96, 12, 26, labels=3))
+_FRAMES = (Frame(830, 230, 44, 124, 12, 26, labels=8), Frame(340, 210, 40, 116, 12, 26, labels=3))
 _LABEL_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 240)
 
 

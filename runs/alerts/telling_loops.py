@@ -68,7 +68,7 @@ def evidence_of(tenant_id: int, jobs: list[str], event: Event, minute: int) -> d
     ]
     start = (minute // COLUMN + 1 - COLUMNS) * COLUMN  # quarter-hours as lists of runs know them
     mine = _shares(tenant_id, jobs, start, release)
-    lines = [Series("Tasks that looped", mine)]
+    lines = [Series("Looped", mine)]
     if release is not None:
         lines.append(
             Series("Other releases", _shares(tenant_id, jobs, start, release, others=True), usual=True)

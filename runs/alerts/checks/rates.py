@@ -73,7 +73,7 @@ def _cost_finding(job: Job, sums: Sums, before: Sums, setting: Setting, span: Sp
             Figure("More than usual", shown.money(sums.cost - usual * sums.completed), "in 6 h"),
         ]
         series = _series(job, span, lambda of: None if of.cost_per_task is None else float(of.cost_per_task))
-        return _evidence(span, "Cost per completed task", "usd", figures, series, float(usual))
+        return _evidence(span, ("Cost", "per completed task"), "usd", figures, series, float(usual))
 
     return Finding(
         tenant_id=job[0],
@@ -125,7 +125,7 @@ def _forced_finding(job: Job, sums: Sums, before: Sums, setting: Setting, span: 
             Figure("Usual", shown.share(was), f"{before.forced:,} of {before.runs:,} runs, 7 days before"),
         ]
         percent = _series(job, span, lambda of: None if of.forced_share is None else 100 * of.forced_share)
-        return _evidence(span, "Runs with a forced answer", "percent", figures, percent, 100 * was)
+        return _evidence(span, ("Forced", "answers of all runs"), "percent", figures, percent, 100 * was)
 
     return Finding(
         tenant_id=job[0],
@@ -155,7 +155,7 @@ def _series(job: Job, span: Span, value: Callable[[Sums], float | None]) -> list
 
 def _evidence(
     span: Span,
-    title: str,
+    names: tuple[str, str],
     unit: Unit,
     figures: Sequence[Figure],
     values: Sequence[float | None],
@@ -163,11 +163,11 @@ def _evidence(
 ) -> dict[str, object]:
     made = Evidence(
         figures=figures,
-        title=f"{title}, by six hours",
+        title=f"{names[0]} {names[1]}, by six hours",
         unit=unit,
         start=span.end - _COLUMNS * HOURS,
         step_s=int(HOURS.total_seconds()),
-        series=[Series("Usual", [usual] * _COLUMNS, usual=True), Series(title, values)],
+        series=[Series("Usual", [usual] * _COLUMNS, usual=True), Series(names[0], values)],
         fired_at=span.end,
     )
     return made.as_json()
