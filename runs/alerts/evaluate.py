@@ -152,7 +152,8 @@ def windows_due(
         return [newest]
     if not spec.counted:
         return [newest] if newest > last else []
-    window, windows = max(last, newest - LOOKS_BACK) + spec.step, []
+    windows: list[datetime] = []
+    window = max(last, newest - LOOKS_BACK) + spec.step
     while window <= newest and len(windows) < MOST_WINDOWS:
         windows.append(window)
         window += spec.step

@@ -157,10 +157,12 @@ class RuleForm(forms.Form):
     severity = forms.ChoiceField(choices=Severity.choices, widget=forms.RadioSelect)
     version = forms.IntegerField(min_value=0, max_value=MAX_VERSION, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, spec: Spec, setting: Setting, version: int = 0, **options: Any) -> None:
+    def __init__(
+        self, data: Mapping[str, Any] | None, *, spec: Spec, setting: Setting, version: int = 0
+    ) -> None:
         values = {name: f"{value:.10g}" for name, value in setting.values.items()}
         initial = {"enabled": setting.enabled, "severity": setting.severity, "version": version, **values}
-        super().__init__(*args, initial=initial, **options)
+        super().__init__(data, initial=initial)
         self.spec = spec
         for limit in spec.parameters:
             numbers = forms.IntegerField if limit.is_whole else forms.FloatField

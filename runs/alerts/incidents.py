@@ -121,7 +121,11 @@ def resolve_incident(
         incident = open_ones.select_for_update(of=("self",)).first()
         if incident is None:
             return None
-        changes = {"state": IncidentState.RESOLVED, "resolved_at": now, "resolved_how": how}
+        changes: dict[str, Any] = {
+            "state": IncidentState.RESOLVED,
+            "resolved_at": now,
+            "resolved_how": how,
+        }
         return _move(incident, Transition.RESOLVED, now=now, note=how, **changes)
 
 
@@ -129,7 +133,11 @@ def acknowledge(incident: Incident, *, actor: User, now: datetime, version: int)
     """Say that ``actor`` looks after it; raises IncidentChanged where it is acknowledged or over already."""
     with transaction.atomic():
         current = _at_version(incident, version, IncidentState.OPEN)
-        changes = {"state": IncidentState.ACKNOWLEDGED, "acknowledged_at": now, "acknowledged_by": actor}
+        changes: dict[str, Any] = {
+            "state": IncidentState.ACKNOWLEDGED,
+            "acknowledged_at": now,
+            "acknowledged_by": actor,
+        }
         return _move(current, Transition.ACKNOWLEDGED, now=now, by=actor, **changes)
 
 
@@ -146,7 +154,11 @@ def resolve(incident: Incident, *, actor: User, now: datetime, version: int, not
     """Say that it is over; raises IncidentChanged where somebody, or its rule, was first."""
     with transaction.atomic():
         current = _at_version(incident, version, IncidentState.OPEN, IncidentState.ACKNOWLEDGED)
-        changes = {"state": IncidentState.RESOLVED, "resolved_at": now, "resolved_by": actor}
+        changes: dict[str, Any] = {
+            "state": IncidentState.RESOLVED,
+            "resolved_at": now,
+            "resolved_by": actor,
+        }
         return _move(
             current, Transition.RESOLVED, now=now, by=actor, note=note, resolved_how="by hand", **changes
         )
@@ -213,7 +225,7 @@ def _find_again(incident: Incident, finding: Finding, now: datetime) -> Opened:
 
 
 def _reopen_found(last: Incident, finding: Finding, now: datetime) -> Opened:
-    changes = {
+    changes: dict[str, Any] = {
         "title": finding.title[:MAX_TITLE],
         "last_at": max(now, last.last_at),
         "window": _later(last.window, finding.window),
