@@ -20,7 +20,8 @@ from typing import Any
 from .comparing import SLOT, compare
 from .usual import BLOCK, DAY, HOUR, KEPT_DAYS, Baseline, History, LeftOut
 
-THRESHOLD = 12.0
+THRESHOLD = 14.0
+"""Of evidence that a spike takes; three sums at a time reach any height by chance sooner than one."""
 FEWEST_LOOPED = 5
 ODDS = (2.0, 4.0, 10.0)
 """The higher rates that are looked for, as ratios of odds."""

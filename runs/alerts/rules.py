@@ -87,10 +87,10 @@ _SPECS = (
             Parameter(
                 "threshold",
                 "Evidence that it takes",
-                12,
+                14,
                 8,
                 40,
-                help="10 is sensitive: it alerts sooner, and more often without need.",
+                help="12 is sensitive: it alerts sooner, and more often without need.",
                 said="evidence {}",
             ),
         ),

@@ -13,8 +13,10 @@ from runs.alerts.spikes import Judged, judge_minutes
 from runs.choices import IncidentState, RuleKind
 from runs.models import AlertState, Evaluation, Incident, LoopMinute, Rule
 from runs.rollup.minutes import minute_of, moment_of
+from tests.benchmarks.detector import labelled
 from tests.factories import make_tenant
 from tests.runs.alerts.loops import Series, close, steady, write_minutes
+from tests.shared import shared
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -23,7 +25,7 @@ HOUR = 60
 
 
 @pytest.fixture
-def tenant() -> Tenant:
+def tenant(transactional_db: None) -> Tenant:
     return make_tenant("acme")
 
 
@@ -202,3 +204,31 @@ def test_a_rule_that_was_switched_off_opens_nothing(tenant: Tenant) -> None:
 
     assert incidents() == []
     assert LoopMinute.objects.exists()
+
+
+@pytest.mark.shared
+def test_a_recorded_pipeline_that_repeats_the_prompt_raises_one_incident_and_good_ones_none(
+    tenant: Tenant,
+) -> None:
+    """Recorded pipelines as releases of one job each, minute by minute, around their arrival."""
+    recorded = [each for each in labelled(shared("alerts/dev_series.jsonl.gz")) if each.source == "agentdojo"]
+    repeating, good = recorded[2], recorded[11]
+    now = minute_of(timezone.now())
+    arrivals = {}
+    for name, series in (("repeating", repeating), ("good", good)):
+        release, first, _, bad = series.releases[0]
+        assert bad == (name == "repeating")
+        shift = now - 4 * HOUR - first
+        arrivals[name] = str(release)
+        minutes = {
+            minute + shift: [(str(row["release"]), row["tasks"], row["looped_tasks"]) for row in rows]
+            for minute, rows in series.rows.items()
+            if first - 3 * 1_440 < minute < first + 2 * HOUR
+        }
+        write_minutes(minutes, tenant_id=tenant.pk, job_type=name)
+
+    judge(now - 2 * HOUR - 1, since=now - 4 * HOUR)
+
+    incident = Incident.objects.get()
+    assert incident.job_type == "repeating"
+    assert f"release {arrivals['repeating']} looped in" in incident.title

@@ -19,12 +19,14 @@ from tests.factories import make_member, make_tenant
 from tests.hostile.payloads import PAYLOADS
 from tests.runs.rows import fold, insert_rows, make_row
 
+pytestmark = pytest.mark.django_db(transaction=True)
+
 PAGE = reverse("runs:releases")
 DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def tenant(db: None) -> Tenant:
+def tenant(transactional_db: None) -> Tenant:
     return make_tenant("acme")
 
 
