@@ -37,6 +37,7 @@ from guardops.guard.stores import StoreError
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 DENIED_PAUSE = 300.0
+UNHELD_PAUSE = 10.0
 UNKNOWN_PAUSE = 2.0
 KEY_PATIENCE = 60.0
 """How long a decision may be signed with a key that has not arrived, in seconds."""
@@ -140,7 +141,7 @@ class Deciding:
             elif reply is not None and reply.state in _OVER:
                 return self._timed_out()
             elif answer.took < wait / 2:  # the gate holds no requests
-                yield self._pause(10.0, left)
+                yield self._pause(UNHELD_PAUSE * (0.5 + 0.5 * self.terms.jitter()), left)
             return None
         if answer.status == HTTPStatus.NOT_FOUND:
             self._send_again()
@@ -318,7 +319,8 @@ class Deciding:
             return DENIED_PAUSE
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
         if not self._failures:
-            _log.warning("Decisions can't be asked for at the moment: HTTP %d.", answer.status)
+            why = f"HTTP {answer.status}" if answer.status else "no answer"
+            _log.warning("Decisions can't be asked for at the moment: %s.", why)
         self._failures += 1
         pause = self.terms.jitter() * longest
         return pause if answer.retry_after is None else max(pause, min(answer.retry_after, LONGEST_PAUSE))
