@@ -37,6 +37,7 @@ from .pages.storage import storage
 from .reports import pages
 from .reports.files import overview_file
 from .review.pages import review
+from .review.quality_export import quality_export
 from .review.quality_page import quality
 from .sources.urls import SourceNameConverter
 
@@ -66,6 +67,7 @@ urlpatterns = [
     *file_paths("review/export", review_export, "review-export"),
     path("review/new/", new_count, name="review-new-count"),
     path("quality/", quality, name="quality"),
+    *file_paths("quality/export", quality_export, "quality-export"),
     path("sources/", sources, name="sources"),
     *file_paths("sources/export", sources_export, "sources-export"),
     path("sources/block/", source_block, name="source-block"),

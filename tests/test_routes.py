@@ -429,6 +429,7 @@ ROUTES: dict[str, Page] = {
     "runs:attention": Page(see=EVERYBODY, shows=False),
     "runs:overview-export": Page(arguments=lambda _: ["halts"], see=EVERYBODY, shows=False),
     "runs:list": Page(see=EVERYBODY),
+    "runs:quality-export": Page(see=EVERYBODY, shows=False),
     "runs:quality": Page(see=EVERYBODY),
     "runs:export": Page(see=EVERYBODY),
     "runs:live-export": Page(arguments=a_live_run, see=EVERYBODY),
