@@ -121,8 +121,7 @@ def _page(
 ) -> HttpResponse:
     """Show the incident; with a ``change``, what its author came too late for, and the note they typed."""
     found = incident_or_404(request.user, found.pk)
-    acts, now = may_act(request.user, found), timezone.now()
-    evidence = Evidence.read(found.evidence)
+    acts, now, evidence = may_act(request.user, found), timezone.now(), Evidence.read(found.evidence)
     given = {"version": found.version, "to": found.assigned_to_id or ""}
     context = {
         "incident": found,
