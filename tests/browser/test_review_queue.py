@@ -87,6 +87,7 @@ def test_rows_are_claimed_chosen_and_opened_by_keyboard(
     press(page, "Escape /")
     page.keyboard.type("cx")  # into the search
     expect(row.get_by_role("button", name="Claim")).to_be_visible()
+    page.get_by_role("searchbox").fill("")
     page.evaluate("document.activeElement.blur()")
     press(page, "j Enter")
     expect(page).to_have_url(re.compile(f"/review/{waiting[2].checkpoint_id}/"))
