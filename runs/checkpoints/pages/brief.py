@@ -13,6 +13,7 @@ from guardops.guard.checkpoints import AttemptedSource, PendingCall
 from guardops.guard.events import LedgerRow
 from guardops.tenants.access import role_in
 from guardops.tenants.choices import Role
+from runs.checkpoints.ceiling import Ceiling, ceiling_of
 from runs.checkpoints.errors import Change
 from runs.checkpoints.moving import change_of
 from runs.checkpoints.packet import Packet, read_packet
@@ -144,6 +145,11 @@ class Brief:
         """What it has used and has left, of what was counted."""
         pairs = [Budget(name, *_pair(self.packet, name)) for name in _AMOUNTS]
         return [one for one in pairs if one.used is not None or one.left is not None]
+
+    @cached_property
+    def ceiling(self) -> Ceiling:
+        """What a resume may add."""
+        return ceiling_of(self.checkpoint, self.now, self.packet)
 
     @cached_property
     def sources(self) -> Sequence[tuple[AttemptedSource, bool]]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from guardops import shown
 from guardops.guard.decisions import AddedBudget, DecisionAction, DecisionChange
 from guardops.guard.reasons import Reason
-from runs.checkpoints.ceiling import ceiling_of
 from runs.checkpoints.suggestions import Suggestion, suggestions
 from runs.checkpoints.words import ACTIONS, ActionWords
 
@@ -88,8 +87,7 @@ def offers_of(brief: Brief) -> list[Offer]:
 
 def offer_of(brief: Brief, action: DecisionAction, data: Mapping[str, Any] | None = None) -> Offer:
     """Return one action; its form holds ``data``, what somebody sent, or else what is suggested."""
-    ceiling = ceiling_of(brief.checkpoint, brief.now, brief.packet)
-    found = suggestions(brief.checkpoint, brief.packet, ceiling)
+    found = suggestions(brief.checkpoint, brief.packet, brief.ceiling)
     suggestion = next((one for one in found if one.action is action and _holds(one)), None)
     taken_back = _taken_back(brief, action)
     change, reason = (suggestion.change, suggestion.reason) if suggestion else (None, "")
@@ -101,7 +99,7 @@ def offer_of(brief: Brief, action: DecisionAction, data: Mapping[str, Any] | Non
     initial |= initial_of(change or DecisionChange(), reason)
     return Offer(
         action,
-        form_for(action, brief.packet, ceiling, data=data, initial=initial),
+        form_for(action, brief.packet, brief.ceiling, data=data, initial=initial),
         does=_does(brief, action, change),
         always=list(_always(brief, action)),
         effects=list(_effects(change)),
