@@ -102,7 +102,7 @@ def close_minutes(now: datetime) -> int:
         )
         if upto // DAY != closed // DAY:
             cursor.execute("DELETE FROM loop_minute WHERE minute < %s", [upto - (KEPT_DAYS + 1) * DAY])
-        return upto - closed
+        return int(upto - closed)
 
 
 def note_folded(cursor: Any, first: Any, last: Any) -> None:
