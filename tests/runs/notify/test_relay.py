@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import psycopg
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
@@ -18,7 +19,8 @@ from runs.models import Channel, Incident, Notification, Silence
 from runs.notify import relay
 from runs.notify.channels import Place, remove_channel, update_channel
 from runs.notify.outbox import enqueue_incident, standing, sweep
-from runs.notify.relay import MAX_ATTEMPTS, claim_next, relay_due
+from runs.notify.relay import MAX_ATTEMPTS, claim_next, relay_alone, relay_due
+from tests.conftest import address_of_database
 from tests.factories import make_member, make_tenant
 
 from .conftest import Make, find, make_due, open_one, rows
@@ -367,6 +369,15 @@ def test_a_fault_of_ours_is_tried_again_and_stops_no_other(
     relay_due()
     assert (rows(bad), rows(good)) == ([("opened", "waiting")], [("opened", "sent")])
     assert "fault of its own" in Notification.objects.get(channel=bad).outcome
+
+
+def test_one_periodic_relay_works_at_a_time(channel: Make, tenant: Tenant, sink: Sink) -> None:
+    channel(repeat_h=0)
+    open_one(tenant)
+    with psycopg.connect(address_of_database()) as other:
+        other.execute("SELECT pg_advisory_lock(%s, 0)", [relay.LOCK_SPACE])
+        assert relay_alone(seconds=5, threads=1).sent == 0
+    assert relay_alone(seconds=5, threads=1).sent == 1
 
 
 def test_old_deliveries_are_forgotten_and_what_waits_is_not(
