@@ -17,7 +17,8 @@ from guardops.tenants.models import Tenant, User
 from runs.models import LiveRun, StopReview
 from tests.browser.conftest import Desks, Look
 from tests.browser.test_every_page import faults_by_look
-from tests.factories import make_member, make_run_event, make_run_id, store_runs
+from tests.factories import make_checkpoint, make_member, make_run_event, make_run_id, store_runs
+from tests.runs.checkpoints.deciding import decided
 from tests.runs.live_rows import insert_live, insert_refusal
 
 CALLS = {
@@ -36,7 +37,7 @@ LIMITS = {
 
 @pytest.fixture
 def stopped(tenant: Tenant) -> UUID:
-    """A task in two attempts: the second went in circles, with a tree of sub-runs, one of them still live."""
+    """A task in two attempts, resumed by a person: the second went in circles, with a tree of sub-runs."""
     now = datetime.now(UTC).replace(microsecond=0)
     first = make_run_event(
         ended_at=now - timedelta(hours=1), outcome=Outcome.ESCALATED, halt_reason="uncertain_write"
@@ -85,6 +86,8 @@ def stopped(tenant: Tenant) -> UUID:
     store_runs(tenant, first, second, child, grandchild, received_at=now)
     insert_live(tenant, root_task_id=task, parent_run_id=second.run_id, agent="still-at-it")
     insert_refusal(tenant, root_task_id=task, agent="turned-away")
+    checkpoint = make_checkpoint(tenant, opened_at=first.ended_at, run_id=first.run_id)
+    decided(checkpoint, make_member(tenant, Role.REVIEWER, username="ann"), now)
     assert second.run_id is not None
     return second.run_id
 
