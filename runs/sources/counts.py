@@ -20,6 +20,9 @@ from runs.reports.reading import Reading, open_reading
 MOST_SOURCES = 500
 """Sources that are ranked: those with the most stopped runs."""
 
+LONGEST_TAIL = 2_000
+"""Runs that fold has not counted and that a page adds by itself: each may have 20 names of its own."""
+
 Source = tuple[str, str]
 """Kind and name."""
 
@@ -121,7 +124,7 @@ def read_counts(asks: Sequence[Ask], days: Days, now: datetime, *, also: Iterabl
     of ``asks``.
     """
     with open_reading(Scope((ALL_TENANTS,)), days.window, now) as reading:
-        tail = [cell for cell in reading.tail.sources if cell["day"] >= days.first]
+        tail, as_of = _tail(reading, days)
         asked, found = dict.fromkeys([EVERY, *also]), 0
         for ask in asks:
             ranked, found = _largest(reading, ask, days)
@@ -129,7 +132,16 @@ def read_counts(asks: Sequence[Ask], days: Days, now: datetime, *, also: Iterabl
             asked |= dict.fromkeys([*ranked, *fresh[:MOST_SOURCES]])
             found += len(fresh)
         counted = _by_tenant(reading, asked, days, tail)
-        return Counts(days, reading.as_of, counted.pop(EVERY, {}), counted, found)
+        return Counts(days, as_of, counted.pop(EVERY, {}), counted, found)
+
+
+def _tail(reading: Reading, days: Days) -> tuple[Sequence[Any], AsOf]:
+    """Return what fold has not counted, and what the numbers then hold; none of a tail that is too long."""
+    rows = reading.tail.rows
+    if rows > LONGEST_TAIL:
+        folded_at = reading.state.folded_at if reading.state else None
+        return [], AsOf(folded_at or days.start, exact=False, tail_rows=rows)
+    return [cell for cell in reading.tail.sources if days.first <= cell["day"] <= days.last], reading.as_of
 
 
 def _largest(reading: Reading, ask: Ask, days: Days) -> tuple[dict[Source, None], int]:
@@ -222,9 +234,9 @@ def read_by_day(
         reading.cursor.execute(_BY_DAY, parameters)
         for kind, name, day, *numbers in reading.cursor.fetchall():
             found[kind, name].setdefault(day, Counted()).add(*numbers)
-        for cell in reading.tail.sources:
+        for cell in _tail(reading, days)[0]:
             source = cell["kind"], cell["name"]
-            if source in found and days.first <= cell["day"] <= days.last:
+            if source in found:
                 numbers = [cell[column] for column in ("stopped", "completed", "calls", "cost")]
                 found[source].setdefault(cell["day"], Counted()).add(*numbers)
     return found

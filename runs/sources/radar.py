@@ -98,6 +98,24 @@ class Radar:
         return sum(row.crossing is not None for row in self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What is the same for all rows of one page."""
+
+    tenants: Sequence[Tenant]
+    counts: Counts
+    owners: Mapping[int, int]
+    every: ByTenant  # of these tenants
+    total: Counted  # of these tenants
+    allowed: frozenset[frozenset[str]]  # each organisation's allowed domains
+
+    @classmethod
+    def of(cls, tenants: Sequence[Tenant], counts: Counts, owners: Mapping[int, int]) -> _Reader:
+        every = {tenant.pk: counts.every[tenant.pk] for tenant in tenants if tenant.pk in counts.every}
+        allowed = frozenset(frozenset(tenant.organisation.allowed_domains) for tenant in tenants)
+        return cls(tenants, counts, owners, every, _sum(every.values()), allowed)
+
+
 def read_radar(seen: Visible, tenants: Sequence[Tenant], days: Days, now: datetime) -> Radar:
     """Return the sources of these tenants, which are among those ``seen``, and all that cross tenants."""
     owners = read_owners()
@@ -107,9 +125,9 @@ def read_radar(seen: Visible, tenants: Sequence[Tenant], days: Days, now: dateti
     counts = read_counts([everywhere, Ask([ALL_TENANTS] if whole else ids)], days, now)
     with connection.cursor() as cursor:
         first = read_first_seen(cursor, counts.sources)
-    blocks = _blocks(tenants, counts.sources, now)
+    blocks, reader = _blocks(tenants, counts.sources, now), _Reader.of(tenants, counts, owners)
     rows = [
-        _row(source, counts, tenants, owners, first.get(source, days.last), blocks.get(source, set()))
+        _row(source, reader, first.get(source, days.last), blocks.get(source, set()))
         for source in counts.sources
     ]
     shown = [row for row in rows if row.crossing is not None or row.mine.stopped]
@@ -123,10 +141,8 @@ def read_row(tenants: Sequence[Tenant], source: Source, days: Days, now: datetim
         return None
     with connection.cursor() as cursor:
         first = read_first_seen(cursor, [source])
-    blocks = _blocks(tenants, [source], now)
-    row = _row(
-        source, counts, tenants, read_owners(), first.get(source, days.last), blocks.get(source, set())
-    )
+    blocks, reader = _blocks(tenants, [source], now), _Reader.of(tenants, counts, read_owners())
+    row = _row(source, reader, first.get(source, days.last), blocks.get(source, set()))
     return row if row.by_tenant or row.crossing else None
 
 
@@ -139,25 +155,19 @@ def _rank(row: Row) -> tuple[object, ...]:
     return (row.crossing is None, -lift, -row.mine.stopped, row.kind, row.name)
 
 
-def _row(
-    source: Source,
-    counts: Counts,
-    tenants: Sequence[Tenant],
-    owners: Mapping[int, int],
-    first_seen: date,
-    blocked: set[int],
-) -> Row:
+def _row(source: Source, reader: _Reader, first_seen: date, blocked: set[int]) -> Row:
+    counts, tenants = reader.counts, reader.tenants
     used = counts.sources[source]
-    crossing = crossing_of(used, counts.every, owners)
+    crossing = crossing_of(used, counts.every, reader.owners)
     mine = {tenant.pk: used[tenant.pk] for tenant in tenants if tenant.pk in used}
-    lift = crossing.lift if crossing else _own_lift(mine, counts, tenants, owners)
-    refusal = _refusal(source, tenants)
+    lift = crossing.lift if crossing else _own_lift(mine, reader)
+    refusal = _refusal(source, reader.allowed)
     return Row(
         kind=source[0],
         name=source[1],
         state=_state(crossing, lift, refused=refusal, blocked=blocked),
         mine=_sum(mine.values()),
-        every=_sum(counts.every[tenant.pk] for tenant in tenants if tenant.pk in counts.every),
+        every=reader.total,
         tenants=len(crossing.tenant_ids) if crossing else sum(bool(of.stopped) for of in mine.values()),
         crossing=crossing,
         lift=lift,
@@ -170,13 +180,10 @@ def _row(
     )
 
 
-def _own_lift(
-    mine: ByTenant, counts: Counts, tenants: Sequence[Tenant], owners: Mapping[int, int]
-) -> Lift | None:
+def _own_lift(mine: ByTenant, reader: _Reader) -> Lift | None:
     if sum(counted.stopped for counted in mine.values()) < LEAST_SAID:
         return None
-    every = {tenant.pk: counts.every[tenant.pk] for tenant in tenants if tenant.pk in counts.every}
-    return lift_of(tallies_of(mine, every, owners))
+    return lift_of(tallies_of(mine, reader.every, reader.owners))
 
 
 def _state(
@@ -191,10 +198,10 @@ def _state(
     return State.WATCHED if lift is not None and lift.low > 1 else State.NORMAL
 
 
-def _refusal(source: Source, tenants: Sequence[Tenant]) -> InvalidSource | None:
+def _refusal(source: Source, allowed_domains: Iterable[frozenset[str]]) -> InvalidSource | None:
     """Return why the source can't be blocked for any of the tenants, None where it can for one."""
     error = None
-    for allowed in {frozenset(tenant.organisation.allowed_domains) for tenant in tenants}:
+    for allowed in allowed_domains:
         try:
             canonical_source(SourceKind(source[0]), source[1], exact=False, allowed=allowed)
         except InvalidSource as refused:

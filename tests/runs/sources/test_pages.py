@@ -231,3 +231,15 @@ def test_overview_names_what_stands_out_and_changes_when_that_does(client: Clien
     assert (before.context["sources"], "No source stands out" in before.content.decode()) == ([], True)
     assert [it.row.name for it in after.context["sources"]] == ["trap.example"]
     assert before.context["poll"] != after.context["poll"]
+
+
+def test_counts_that_are_behind_say_so_and_are_not_waited_for(
+    client: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runs.sources.counts.LONGEST_TAIL", 10)
+    [tenant] = make_town(1)
+    add_runs(tenant, 11, now, stopped=True, sources=[{"kind": "tool", "name": "fetch", "calls": 1}])
+    page = signed_in(client, make_member(tenant)).get("/sources/")
+
+    assert page.context["radar"].rows == []
+    assert "11 runs are not in these numbers yet" in page.content.decode()
