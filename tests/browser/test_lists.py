@@ -138,7 +138,7 @@ def test_keys_do_nothing_where_they_are_switched_off(desk: Desks, listed: Tenant
 def test_menus_of_the_list_are_accessible(desk: Desks, listed: Tenant, person: User, look: Look) -> None:
     save_view(owner=person, page="runs", name="Dearest of all the runs of this week", query="sort=-cost")
     at = desk(person, look)
-    for path, menu in (("/runs/?sort=-cost", "View: Dearest"), ("/runs/", "CSV")):
+    for path, menu in (("/runs/?sort=-cost", "View: Dearest"), ("/runs/", "Files")):
         page = at.open(path)
         page.locator("#run-tools summary", has_text=menu).click()
         sheet = page.locator("#run-tools [open] .sheet").bounding_box()

@@ -10,14 +10,14 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from guardops.addresses import first_page, tidy
-from guardops.export import file_name, file_response
+from guardops.export import Cell, file_name, file_response
 from guardops.tenants import access
 from guardops.tenants.pages.requests import AuthenticatedRequest
 from runs.alerts.access import places_seen
 from runs.alerts.forms import IncidentFilterForm
 from runs.models import Incident, Silence
 
-from .rules import lines_of
+from .rules import Line, lines_of
 
 INCIDENTS = [
     *("id", "tenant", "rule", "subject", "job_type", "release", "title", "severity", "state"),
@@ -59,15 +59,17 @@ def rules_export(request: AuthenticatedRequest, form: str = "csv") -> HttpRespon
     slug = request.GET.get("tenant", "") or next(iter(places), "")
     if slug and slug not in places:
         raise Http404("No such place.")
-    lines = lines_of(places[slug]) if slug else []
-    rows = (
-        [
-            *(slug, str(line.spec.kind), line.job_type, line.setting.enabled, str(line.setting.severity)),
-            *(json.dumps(dict(line.setting.values)), line.incidents),
-        ]
-        for line in lines
-    )
+    lines = lines_of(places[slug]) if slug else ()
+    rows = (_rule(slug, line) for line in lines)
     return file_response(form, file_name("rules", timezone.now()), RULES, rows)
+
+
+def _rule(slug: str, line: Line) -> list[Cell]:
+    setting = line.setting
+    return [
+        *(slug, str(line.spec.kind), line.job_type, setting.enabled, str(setting.severity)),
+        *(json.dumps(dict(setting.values)), line.incidents),
+    ]
 
 
 @require_GET
