@@ -22,7 +22,7 @@ from policies.pull.fleet import read_applied
 from .conftest import bearer
 
 Gate = TestClient[Any]
-UNLISTED = {"/api/v1/docs.css", "/healthz"}
+UNLISTED = {"/api/v1/docs.css", "/healthz", "/metrics"}
 PULLS = {("/api/v1/bundle", "GET"), ("/api/v1/bundles", "POST")}  # they tell their methods apart themselves
 
 
