@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 class Packet(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The ``detail`` column of a checkpoint. All its texts were written by others."""
 
-    artifact: checkpoints.Artifact = msgspec.field(default_factory=lambda: checkpoints.Artifact(digest="none"))
+    artifact: checkpoints.Artifact = msgspec.field(
+        default_factory=lambda: checkpoints.Artifact(digest="none")
+    )
     unresolved: list[str] = []
     refused: checkpoints.PendingCall | None = None
     last_steps: list[events.Step] = []
