@@ -21,6 +21,7 @@ from runs.reports.pages import PageRequest
 from runs.sources.counts import Days, read_by_day
 from runs.sources.crossing import LEAST_TENANTS
 from runs.sources.forms import RadarForm
+from runs.sources.lift import Lift
 from runs.sources.radar import Row, State, read_radar
 from runs.sources.urls import page_of, runs_of
 
@@ -134,10 +135,10 @@ def _chart(rows: Sequence[Row], form: RadarForm) -> ScatterChart | None:
     points = [
         Point(
             x=row.tenants,
-            ratio=row.lift.ratio,
+            ratio=row.lift.known,
             weight=row.stopped_share or 0.0,
             name=row.name,
-            title=f"{row.name}: lift {row.lift.ratio:.1f}×, tenants {row.tenants:,}, {row.state.label}",
+            title=f"{row.name}: lift {_told(row.lift)}, tenants {row.tenants:,}, {row.state.label}",
             href=page_of(row.source, **kept),
             square=row.kind == "tool",
             strong=row.state in (State.SUGGESTED, State.BLOCKED),
@@ -148,6 +149,10 @@ def _chart(rows: Sequence[Row], form: RadarForm) -> ScatterChart | None:
     return (
         scatter_chart("Lift by number of tenants", "tenants with a stopped run", points) if points else None
     )
+
+
+def _told(lift: Lift) -> str:
+    return f"{'≥ ' if lift.at_least else ''}{lift.known:,.1f}×"
 
 
 def _cells(rows: Sequence[Row]) -> Iterator[list[Cell]]:

@@ -45,6 +45,11 @@ class Lift:
     completed_share: float
     at_least: bool
 
+    @property
+    def known(self) -> float:
+        """The ratio, or where no completed run used it the least that it is: what people are told."""
+        return self.low if self.at_least else self.ratio
+
 
 def lift_of(tallies: Sequence[Tally]) -> Lift | None:
     """Return the lift over these owners; None where nothing can be compared."""

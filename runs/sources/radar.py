@@ -151,7 +151,7 @@ def _rank(row: Row) -> tuple[object, ...]:
 
     Most of those were used in a handful of runs, which says little.
     """
-    lift = (row.lift.ratio if row.crossing else row.lift.low) if row.lift else 0.0
+    lift = (row.lift.known if row.crossing else row.lift.low) if row.lift else 0.0
     return (row.crossing is None, -lift, -row.mine.stopped, row.kind, row.name)
 
 

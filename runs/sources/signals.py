@@ -75,4 +75,4 @@ def signals(now: datetime) -> list[Signal]:
         )
         for source, cross in found.items()
     ]
-    return sorted(made, key=lambda signal: (-signal.lift.ratio, signal.kind, signal.name))
+    return sorted(made, key=lambda signal: (-signal.lift.known, signal.kind, signal.name))

@@ -48,7 +48,7 @@ def _not_blocked(found: Sequence[Signal], now: datetime) -> Iterator[tuple[Signa
 
 def _finding(signal: Signal, place: int | None, setting: Setting) -> Finding:
     least = "at least " if signal.lift.at_least else ""
-    times = f"{least}{signal.lift.ratio:,.0f}×"
+    times = f"{least}{signal.lift.known:,.0f}×"
     others = "stopped runs of several tenants, this one among them," if place else "stopped runs"
     evidence = Evidence(
         figures=_figures(signal, times, told=place is None),
