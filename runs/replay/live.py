@@ -9,21 +9,23 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
 from uuid import UUID
 
-from guardops.guard.events import Outcome, RunEnded, RunHeartbeat, RunStarted
+from guardops.guard.decisions import DecisionAction
+from guardops.guard.events import Answer, AnswerBy, Outcome, RunEnded, RunHeartbeat, RunStarted
 from guardops.guard.guarded_run import RunGuard
 from guardops.guard.policy import MICRO
 from guardops.guard.scenarios.roster import Job
 from guardops.guard.wire import Event
 
 from .demo import task_tree
-from .demo_tenants import DemoTenant
+from .demo_tenants import DemoTenant, Workload
+from .timing import stable_id
 
 HEARTBEAT_S = 4.0
 """A run that goes on gives a sign of life about this often."""
@@ -34,6 +36,8 @@ LINGERS = 0.1
 """The share of tasks that stay near a limit for minutes, where their job has such."""
 VANISHES = 0.01
 """The share of tasks whose process dies: they start and never end."""
+MOST_WAITING = 50
+"""Tasks that the agents remember while they wait for a person; older ones are left to expire."""
 EARLIER = timedelta(minutes=14)
 """What began so long before the first look, and is not over, is seen as well."""
 
@@ -44,6 +48,15 @@ class _Due:
     number: int  # of two at the same moment the earlier one comes first
     tenant: str = field(compare=False)
     event: Event = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A task that was handed to a person, and what it takes to go on with it."""
+
+    tenant: str
+    workload: Workload
+    first: RunEnded
 
 
 class Stage:
@@ -59,6 +72,8 @@ class Stage:
         self._due: list[_Due] = []
         self._live: dict[UUID, tuple[str, RunStarted, RunHeartbeat | None]] = {}
         self._opened = now
+        self.waiting: dict[UUID, Waiting] = {}
+        """Tasks that wait for a person, by their checkpoint, the newest last."""
         self._next = {tenant.slug: now - EARLIER + self._pause() for tenant in tenants}
 
     @property
@@ -118,9 +133,37 @@ class Stage:
             return
         told = [event for run in tree.events for event in _told(run, beats[run.run_id or UUID(int=0)])]
         dies_at = at + (first.ended_at - at) * rng.uniform(0.3, 0.9) if rng.random() < VANISHES else None
+        if tree.opened is not None and dies_at is None:
+            told.append((tree.opened.opened_at, tree.opened))
+            self.waiting[tree.opened.checkpoint_id] = Waiting(tenant.slug, workload, first)
+            if len(self.waiting) > MOST_WAITING:
+                del self.waiting[next(iter(self.waiting))]
+        alive = [(when, event) for when, event in told if dies_at is None or when < dies_at]
+        self._tell(alive, tenant.slug)
+
+    def take_up(self, checkpoint_id: UUID, action: DecisionAction, now: datetime) -> UUID:
+        """Go on with a task as a person decided, from ``now`` on; return the id of its next run.
+
+        Of a stop nothing follows: the id is its own, for the receipt.
+        """
+        left = self.waiting.pop(checkpoint_id)
+        if action is DecisionAction.STOP:
+            return stable_id(now, f"{checkpoint_id}/stop")
+        job, release = self._roster[left.workload.job], left.workload.releases[-1]
+        seed = f"{checkpoint_id}/again"
+        rng = Random(seed)
+        tree = task_tree(left.workload, job, release.name, seed, rng)
+        again = tree.play(job.draw(rng, 0.0), now, resumed=left.first)
+        if action in (DecisionAction.ANSWER, DecisionAction.FORCE_ANSWER):
+            again = _answered(again, action)
+            tree.events = [again]
+        self._tell([pair for run in tree.events for pair in _told(run, [])], left.tenant)
+        assert again.run_id is not None
+        return again.run_id
+
+    def _tell(self, told: Iterable[tuple[datetime, Event]], tenant: str) -> None:
         for when, event in told:
-            if dies_at is None or when < dies_at:
-                heapq.heappush(self._due, _Due(when, next(self._numbers), tenant.slug, event))
+            heapq.heappush(self._due, _Due(when, next(self._numbers), tenant, event))
 
 
 def _beat(beats: list[RunHeartbeat], run: RunGuard, seconds: float) -> None:
@@ -154,6 +197,7 @@ def _told(run: RunEnded, beats: list[RunHeartbeat]) -> Iterator[tuple[datetime, 
             root_task_id=run.root_task_id,
             parent_run_id=run.parent_run_id,
             attempt=run.attempt,
+            resumed_from=run.resumed_from,
             release=run.release,
             limits=run.limits,
             policy=run.policy,
@@ -164,6 +208,29 @@ def _told(run: RunEnded, beats: list[RunHeartbeat]) -> Iterator[tuple[datetime, 
         if beat.at is not None and beat.at < run.ended_at:
             yield beat.at, beat
     yield run.ended_at, run
+
+
+def _answered(run: RunEnded, action: DecisionAction) -> RunEnded:
+    """Return a second attempt that makes no call: a person's answer, or one turn with what there is."""
+    forced = action is DecisionAction.FORCE_ANSWER
+    return RunEnded(
+        run_id=run.run_id,
+        job_type=run.job_type,
+        outcome=Outcome.COMPLETED_FORCED if forced else Outcome.COMPLETED,
+        answer=Answer.FORCED if forced else Answer.FULL,
+        answer_by=AnswerBy.AGENT if forced else AnswerBy.PERSON,
+        started_at=run.started_at,
+        ended_at=run.started_at + timedelta(seconds=4 if forced else 1),
+        agent=run.agent,
+        root_task_id=run.root_task_id,
+        attempt=run.attempt,
+        resumed_from=run.resumed_from,
+        release=run.release,
+        turns=1 if forced else 0,
+        limits=run.limits,
+        policy=run.policy,
+        guard=run.guard,
+    )
 
 
 def _cancelled(started: RunStarted, beat: RunHeartbeat | None, now: datetime) -> RunEnded:

@@ -105,12 +105,21 @@ class Outbox:
 
 
 def send_on(
-    stage: Stage, outbox: Outbox, stop: Flag, clock: Callable[[], datetime], say: Callable[[str], None]
+    stage: Stage,
+    outbox: Outbox,
+    stop: Flag,
+    clock: Callable[[], datetime],
+    say: Callable[[str], None],
+    decide: Callable[[datetime], object] = lambda now: None,
 ) -> None:
-    """Send what happens on ``stage`` until ``stop`` is set; then end what is live and try once to say so."""
+    """Send what happens on ``stage`` until ``stop`` is set; then end what is live and try once to say so.
+
+    ``decide`` is called each time round: it brings the stage what people decided.
+    """
     said_at = clock()
     while not stop.is_set():
         now = clock()
+        decide(now)
         outbox.keep(stage.look(now))
         outbox.flush(now)
         if now - said_at >= SAY_EVERY:

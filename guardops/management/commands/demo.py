@@ -23,6 +23,7 @@ from runs.replay.demo_people import make_people
 from runs.replay.demo_reviews import review_checkpoints
 from runs.replay.demo_tenants import TENANTS, TOTAL
 from runs.replay.live import Stage
+from runs.replay.live_decisions import Decisions
 from runs.replay.outbox import Outbox, send_on
 from runs.replay.progress import Progress
 from runs.replay.sender import SendFailed
@@ -75,7 +76,7 @@ class Command(BaseCommand):
         with serving() as site, httpx.Client(transport=Loopback(site.port)) as client:
             stage = Stage(TENANTS, jobs(client), Random(), clock())
             self._say("Agents are at work; Ctrl-C stops them.")
-            send_on(stage, outbox, stop, clock, self._say)
+            send_on(stage, outbox, stop, clock, self._say, Decisions(stage).look)
         self._say(f"Stopped; {outbox.sent:,} events were sent.")
 
     def _say(self, line: str) -> None:

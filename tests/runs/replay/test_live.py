@@ -11,6 +11,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from guardops.guard.checkpoints import CheckpointOpened
 from guardops.guard.events import Outcome, RunEnded, RunHeartbeat, RunStarted
 from guardops.guard.scenarios.roster import Job, jobs
 from guardops.guard.scenarios.tarpit import Loopback, serving
@@ -46,7 +47,8 @@ def told(looks: list[tuple[datetime, dict[str, list[Event]]]]) -> dict[UUID, lis
     for _, seen in looks:
         for events in seen.values():
             for event in events:
-                runs[event.run_id].append(event)
+                if not isinstance(event, CheckpointOpened):
+                    runs[event.run_id].append(event)
     return runs
 
 
@@ -58,6 +60,8 @@ def moment_of(event: Event) -> datetime:
             return at
         case RunEnded():
             return event.ended_at
+        case CheckpointOpened():
+            return event.opened_at
     raise AssertionError(event)
 
 
