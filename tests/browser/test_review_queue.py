@@ -186,10 +186,14 @@ def test_filters_and_order_are_in_the_address_and_kept_as_a_view(
 
 
 def test_several_are_decided_with_a_result_for_each(
-    desk: Desks, waiting: list[Checkpoint], person: User, kim: User
+    desk: Desks, tenant: Tenant, waiting: list[Checkpoint], person: User, kim: User
 ) -> None:
     at = desk(person, LOOKS[1])
     page = at.open("/review/")
+    page.mouse.wheel(0, 300)
+    open_one(tenant, 1)
+    ask_now(page)
+    page.get_by_role("link", name="1 new checkpoint").click(trial=True)  # nothing stands before it
     for box in page.locator("input[name=pick]").all():
         box.check()
     page.get_by_role("button", name="Force an answer…").click()
