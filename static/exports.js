@@ -6,11 +6,11 @@
   const size = (bytes) => (bytes < 1e6 ? `${number.format(Math.ceil(bytes / 1e3))} kB` : `${number.format(Math.round(bytes / 1e5) / 10)} MB`);
 
   const noteOf = (link) => {
-    const place = link.closest(".sheet, .end, .row") || link.parentElement;
+    const place = link.closest(".sheet, .panel-head, .row, .row-bar") || link.parentElement;
     let note = place.querySelector("[data-export-note]");
     if (!note) {
       note = document.createElement("span");
-      note.className = "muted";
+      note.className = "export-note";
       note.setAttribute("role", "status");
       note.dataset.exportNote = "";
       place.append(note);
