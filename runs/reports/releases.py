@@ -28,6 +28,7 @@ from .windows import HOUR, QUARTER, floor_quarter
 
 SPAN = timedelta(days=7)
 FEWEST_RUNS = 50
+FEWEST_TASKS = 20
 """On each side: of fewer no share is compared."""
 FEWEST_HOURS = 6
 """With completed tasks, on each side: of fewer no cost is compared."""
@@ -59,6 +60,7 @@ class Side:
 
     window: Window
     counts: Counts
+    together: float  # runs a task
     loop_rate: Estimate | None
     forced: Estimate | None
     cost: Estimate | None
@@ -66,6 +68,11 @@ class Side:
     highest: int | None
     step_tasks: int
     reasons: dict[str, int]
+
+    @property
+    def tasks(self) -> float:
+        """As many tasks as the runs that a loop rate counts are worth."""
+        return self.judged / self.together
 
     @property
     def judged(self) -> int:
@@ -123,7 +130,9 @@ def _compare(reading: Reading, arrival: Arrival, end: datetime) -> Compared:
     key = arrival.job_type, unit
     before = _side(replace(reading, scope=job, window=past), steps_before.get(key, Counter()))
     after = _side(replace(reading, scope=of_release, window=since), steps_after.get(key, Counter()))
-    enough = min(before.judged, after.judged) >= FEWEST_RUNS
+    enough = (
+        min(before.judged, after.judged) >= FEWEST_RUNS and min(before.tasks, after.tasks) >= FEWEST_TASKS
+    )
     return Compared(
         arrival,
         before,
@@ -158,6 +167,7 @@ def _side(reading: Reading, steps: Counter[int]) -> Side:
     return Side(
         window=window,
         counts=counts,
+        together=together,
         loop_rate=_share(counts.looped, judged, together),
         forced=_share(counts.forced, counts.runs, together),
         cost=_cost([as_counts(hour) for hour in hours]),

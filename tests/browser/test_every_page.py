@@ -108,7 +108,7 @@ def releases_of(tenant: Tenant) -> str:
     """Let one release follow another, with halts that are new, and count their runs."""
     now = datetime.now(UTC)
     insert_rows([make_row(now - timedelta(days=1), tenant_id=tenant.pk, release="r1") for _ in range(60)])
-    looped = {"outcome": "halted", "halt_reason": "exact_repeat", "looped": True}
+    looped = {"outcome": "halted", "halt_reason": "repeated_call", "looped": True}
     insert_rows([make_row(now, tenant_id=tenant.pk, release="r2", **looped) for _ in range(60)])
     fold(now)
     return reverse("runs:releases")

@@ -13,7 +13,7 @@ from guardops.tenants.models import Tenant
 from runs.reasons_text import clause
 from runs.reports.arrivals import read_arrivals
 from runs.reports.outages import Outage, read_outages
-from runs.reports.releases import FEWEST_RUNS, Compared, Estimate, Side, Verdict, read_compared
+from runs.reports.releases import FEWEST_RUNS, FEWEST_TASKS, Compared, Estimate, Side, Verdict, read_compared
 
 from .links import Links
 
@@ -166,7 +166,7 @@ def _said(compared: Compared) -> str:
         return f"loops {now} of {runs} runs; nothing ran in the week before"
     said = f"loops {shown.share(before.loop_rate.value)} → {now} of {runs} runs"
     if compared.loops == Verdict.FEW:
-        return f"{said}; {FEWEST_RUNS} are needed on both sides to say more"
+        return f"{said}; {FEWEST_RUNS} of {FEWEST_TASKS} tasks are needed on both sides to say more"
     return said
 
 

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 DAYS = 2 * 1_440
 HOUR = 60
+LAST = 4 * HOUR
 
 
 @pytest.fixture
@@ -29,13 +30,13 @@ def tenant(transactional_db: None) -> Tenant:
     return make_tenant("acme")
 
 
-def night(*, rate: float = 0.4, job_type: str = "support") -> tuple[int, Series]:
+def night(*, rate: float = 0.4) -> tuple[int, Series]:
     """Return the minute at which a rate of 2 % becomes ``rate`` for an hour, and the minutes around it."""
     rng = random.Random(7)
-    start = minute_of(timezone.now()) - 3 * HOUR
+    start = minute_of(timezone.now()) - LAST - HOUR
     usual = steady(rng, start - DAYS, start, tasks=4, rate=0.02)
     loud = steady(rng, start, start + HOUR, tasks=4, rate=rate)
-    return start, usual | loud | steady(rng, start + HOUR, start + 2 * HOUR, tasks=4, rate=0.02)
+    return start, usual | loud | steady(rng, start + HOUR, start + LAST, tasks=4, rate=0.02)
 
 
 def judge(minute: int, *, since: int | None = None) -> Judged:
@@ -65,7 +66,7 @@ def test_a_rate_that_leaps_opens_one_incident_that_says_so_and_is_over_with_it(t
     assert {"job": "support", "looped": "1"}.items() <= incident.query.items()
     assert len(incident.evidence["series"][0]["values"]) == 96
 
-    judge(start + 2 * HOUR - 1)
+    judge(start + LAST - 1)
 
     assert incidents() == [("loop_rate", "support", IncidentState.RESOLVED)]
     assert Incident.objects.get().resolved_how == "back to usual"
@@ -75,7 +76,7 @@ def test_a_rate_that_stays_as_it_was_opens_nothing(tenant: Tenant) -> None:
     start, series = night(rate=0.02)
     write_minutes(series, tenant_id=tenant.pk)
 
-    judge(start + 2 * HOUR - 1, since=start - HOUR)
+    judge(start + LAST - 1, since=start - HOUR)
 
     assert incidents() == []
     assert AlertState.objects.get(job_type="support").usual == pytest.approx(0.02, abs=0.01)
@@ -88,7 +89,7 @@ def test_an_outage_of_a_provider_opens_nothing_and_is_told_beside(tenant: Tenant
     write_minutes(before, tenant_id=tenant.pk)
     write_minutes(out, tenant_id=tenant.pk, provider=40)
 
-    judge(start + 2 * HOUR - 1, since=start - HOUR)
+    judge(start + LAST - 1, since=start - HOUR)
 
     assert incidents() == []
 
@@ -114,9 +115,9 @@ def test_minutes_that_were_missed_are_judged_in_order_as_if_none_had_been(tenant
     write_minutes(series, tenant_id=tenant.pk)
     judge(start - 5, since=start - 6)
 
-    done = judge(start + 2 * HOUR - 1)
+    done = judge(start + LAST - 1)
 
-    assert done.minutes == 2 * HOUR + 4
+    assert done.minutes == LAST + 4
     assert incidents() == [("loop_rate", "support", IncidentState.RESOLVED)]
 
 
