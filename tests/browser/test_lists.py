@@ -90,7 +90,7 @@ def test_help_lists_the_keys_of_the_page_and_gives_the_focus_back(
     press(page, "j ?")
     expect(help_).to_be_visible()
     expect(help_.locator("dt")).to_have_text(
-        ["j", "k", "Enter", "go", "gr", "gp", "gb", "gs", "/", "?", "Esc"]
+        ["j", "k", "Enter", "go", "gv", "ga", "gr", "gu", "ge", "gp", "gb", "gt", "gs", "/", "?", "Esc"]
     )
     expect(help_).to_contain_text("Find a run, a task or an agent")
     assert faults(at) == []
