@@ -19,6 +19,7 @@ from tests.runs.pages.conftest import Cast, listed
 Add = Callable[..., UUID]
 
 STOPPED = {"outcome": "halted", "halt_reason": "no_progress"}
+USED = {"sources": [{"kind": "domain", "name": "a.example", "calls": 2}]}
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,12 @@ STOPPED = {"outcome": "halted", "halt_reason": "no_progress"}
         ("cost=forced", {"outcome": "unresolved"}, {"outcome": "completed"}),
         ("cost=halted", {"outcome": "escalated"}, {"outcome": "cancelled"}),
         ("cost=failed", {"outcome": "cancelled"}, {"outcome": "halted"}),
+        ("source=domain:a.example", {"detail": USED}, {"detail": {"sources": []}}),
+        (
+            "source=tool:a.example",
+            {"detail": {"sources": [{"kind": "tool", "name": "a.example"}]}},
+            {"detail": USED},
+        ),
         ("root=task-1", {"root_task_id": "task-1"}, {"root_task_id": "task-12"}),
         ("delegated=1", {"parent_run_id": uuid4()}, {"parent_run_id": None}),
         ("q=task-1", {"root_task_id": "task-12"}, {"root_task_id": "a-task-1"}),
