@@ -105,7 +105,7 @@ def open_incident(finding: Finding, *, now: datetime) -> Opened:
                     if last is not None and _is_recent(last, now):
                         return _reopen_found(last, finding, now)
                     return _open(of, finding, now)
-            except IntegrityError:
+            except (IntegrityError, IncidentChanged):
                 continue  # another was first; find it
     raise RuntimeError(f"No incident of {finding.rule} could be opened or found.")
 

@@ -139,6 +139,26 @@ def test_twenty_openings_at_once_make_one_incident() -> None:
     assert Incident.objects.count() == IncidentStep.objects.count() == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_eight_reopenings_at_once_are_one() -> None:
+    tenant = make_tenant()
+    open_incident(make_finding(tenant), now=NOW)
+    over(tenant, NOW + MINUTE)
+    start = Barrier(8)
+
+    def reopen_one(number: int) -> Opened:
+        try:
+            start.wait(20)
+            return open_incident(make_finding(tenant), now=NOW + 2 * MINUTE)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        opened = list(pool.map(reopen_one, range(8)))
+    assert [each.transition for each in opened].count(Transition.REOPENED) == 1
+    assert Incident.objects.get().reopened == 1
+
+
 def test_what_comes_back_within_half_an_hour_reopens(tenant: Tenant, incident: Incident) -> None:
     over(tenant, NOW + 10 * MINUTE)
     back = open_incident(make_finding(tenant), now=NOW + 39 * MINUTE)
