@@ -216,15 +216,16 @@ def a_release(tenant: Tenant) -> list[Any]:
     hours = {"r1": 9, "confidential-release": 2}
     now = timezone.now()
     for release, ago in hours.items():
-        Rollup.objects.get_or_create(
-            tenant_id=tenant.pk,
-            cut=Cut.JOB_RELEASE,
-            grain=Grain.QUARTER,
-            at=floor_quarter(now - timedelta(hours=ago)),
-            job_type="research",
-            release=release,
-            defaults={"runs": 1, "reasons": [], "reasons_runs": []},
-        )
+        for cut, name in ((Cut.JOB, ""), (Cut.JOB_RELEASE, release)):
+            Rollup.objects.get_or_create(
+                tenant_id=tenant.pk,
+                cut=cut,
+                grain=Grain.QUARTER,
+                at=floor_quarter(now - timedelta(hours=ago)),
+                job_type="research",
+                release=name,
+                defaults={"runs": 1, "reasons": [], "reasons_runs": []},
+            )
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO fold_state (id, last, system_identifier, hours_to, days_to, watched_mark,"
