@@ -115,3 +115,47 @@ def test_an_address_that_makes_no_sense_stops_the_start(
     monkeypatch.setenv("GUARDOPS_X", address)
     with pytest.raises(ImproperlyConfigured):
         env.mail_address("GUARDOPS_X", "a@example.com")
+
+
+def test_networks_are_read_and_an_address_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUARDOPS_X", "10.20.0.0/16, fd00::/8,192.168.7.9")
+    assert [str(network) for network in env.networks("GUARDOPS_X")] == [
+        "10.20.0.0/16",
+        "fd00::/8",
+        "192.168.7.9/32",
+    ]
+    monkeypatch.delenv("GUARDOPS_X")
+    assert env.networks("GUARDOPS_X") == []
+
+
+@pytest.mark.parametrize("raw", ["10.20.0.1/16", "10.0.0.0/33", "inside.example.com", "10.*"])
+def test_what_is_no_network_stops_the_start(monkeypatch: pytest.MonkeyPatch, raw: str) -> None:
+    monkeypatch.setenv("GUARDOPS_X", raw)
+    with pytest.raises(ImproperlyConfigured):
+        env.networks("GUARDOPS_X")
+
+
+@pytest.mark.parametrize(
+    "raw", ["https://ops.example.com", "http://127.0.0.1:8000", "https://ops.example.com/"]
+)
+def test_a_web_address_is_read_without_its_slash(monkeypatch: pytest.MonkeyPatch, raw: str) -> None:
+    monkeypatch.setenv("GUARDOPS_X", raw)
+    assert env.web_address("GUARDOPS_X", "") == raw.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "ops.example.com",
+        "ftp://x",
+        "https://",
+        "https://x/path",
+        "https://u:p@x",
+        "https://x?a",
+        "https://x y",
+    ],
+)
+def test_what_is_no_web_address_stops_the_start(monkeypatch: pytest.MonkeyPatch, raw: str) -> None:
+    monkeypatch.setenv("GUARDOPS_X", raw)
+    with pytest.raises(ImproperlyConfigured):
+        env.web_address("GUARDOPS_X", "")
