@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 COUNTED_UP_TO = 10_000
 SETTLING = timedelta(seconds=30)
 """How long a checkpoint may take from its receipt until others can read it."""
-MOST_NAMED = 200
+MOST_NAMED = 100
+"""How many checkpoints an address names at most: proxies let no longer one through."""
+MOST_PAIRS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,7 @@ def reviewed_tenants(user: User) -> list[int]:
 def names_of(form: QueueForm, tenants: Sequence[int], now: datetime) -> Names:
     """Return the job types and reasons among the checkpoints in the asked state."""
     found = in_state(Checkpoint.objects.for_tenants(tenants), form.cleaned_data.get("state", ""), now)
-    pairs = list(found.order_by().values_list("job_type", "reason").distinct()[:MOST_NAMED])
+    pairs = list(found.order_by().values_list("job_type", "reason").distinct()[:MOST_PAIRS])
     return Names([job_type for job_type, _ in pairs], [reason for _, reason in pairs])
 
 

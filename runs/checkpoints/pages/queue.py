@@ -158,7 +158,7 @@ def live_query(queue: Queue, plain: QueryDict) -> str:
     shown = plain.copy()
     shown["since"] = queue.known.since.isoformat()
     shown["seen"] = queue.known.named
-    shown["rows"] = ".".join(row.checkpoint.checkpoint_id.hex for row in queue.rows)
+    shown["rows"] = ".".join(row.checkpoint.checkpoint_id.hex for row in queue.rows[:MOST_NAMED])
     return tidy(shown).urlencode()
 
 
