@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from guardops.guard.bundle import OnStale, OnTimeout, merge
-from guardops.guard.events import Mode
+from guardops.guard.bundle import OnStale, merge
+from guardops.guard.events import Mode, OnTimeout
 from guardops.guard.policy import SideEffect
 
 from .compose import Above
