@@ -44,7 +44,7 @@ from runs.alerts.silences import silence
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.decide import decide
 from runs.choices import Cut, Grain, RuleKind, Severity
-from runs.models import Checkpoint, Incident, Notification, Rollup
+from runs.models import Checkpoint, Decision, Incident, Notification, Rollup
 from runs.notify.addresses import Address, MailAddress, WebhookAddress, new_signing_secret
 from runs.notify.channels import Place as ChannelPlace
 from runs.notify.channels import create_channel
@@ -310,7 +310,9 @@ def a_checkpoint(tenant: Tenant) -> list[Any]:
 def a_decided_checkpoint(tenant: Tenant) -> list[Any]:
     opened = make_checkpoint(tenant, job_type="confidential-job", opened_at=ENDED_AT, received_at=NOW)
     choice = Choice(DecisionAction.FORCE_ANSWER)
-    decide(opened, choice, actor=make_member(tenant, Role.REVIEWER), now=datetime.now(UTC), version=1)
+    made = decide(opened, choice, actor=make_member(tenant, Role.REVIEWER), now=NOW, version=1)
+    # The walk may take longer than the ten seconds in which it can be taken back.
+    Decision.objects.filter(pk=made.pk).update(deliver_at=datetime.now(UTC) + timedelta(hours=1))
     return [opened.checkpoint_id]
 
 
