@@ -13,18 +13,29 @@ from uuid import UUID
 
 from guardops.guard.decisions import Consume, DecisionAction, DecisionChange, Reconciled
 from guardops.guard.reasons import Reason
+from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role
-from guardops.tenants.models import Tenant, User
+from guardops.tenants.models import Organisation, Tenant, User
+from policies.models import JobPolicy
+from policies.publish.policies import Place, save_policy
 from runs.checkpoints.choice import UNDO, Choice
 from runs.checkpoints.claims import claim
 from runs.checkpoints.decide import decide
 from runs.checkpoints.deliver import consume, hand_out
 from runs.checkpoints.notes import add_note
 from runs.checkpoints.packet import read_packet
+from runs.choices import StopVerdict
 from runs.models import Checkpoint, Decision, Run
+from runs.reports.metrics import Scope, Window
+from runs.review.quality import draw_sample
+from runs.review.stops import judged_reason, review_stop
 
 from .demo_tenants import DemoTenant
+from .timing import fraction
 
+REVIEWED, FALSE = 40, 0.12
+"""How many stops of each tenant are reviewed, and the share of them that were wrong."""
+MOST_ADDED = {"steps": 20, "seconds": 600, "cost": "2.00"}
 BEFORE = timedelta(minutes=4)
 """A decision was made so long before the next attempt began."""
 _SAID = {
@@ -105,3 +116,41 @@ def _carry_out(decision: Decision, again: Run) -> None:
         decision_id=decision.pk, attempt_id=again.run_id, artifact_digest=decision.artifact_digest
     )
     consume(decision.tenant_id, handed_out.checkpoint_id, wanted, again.started_at)
+
+
+def review_stops(demo: Sequence[DemoTenant], now: datetime) -> int:
+    """Let the reviewer say of some stops whether they were right; return of how many.
+
+    Most are of the sample by chance that the page of guard quality draws; one in eight was wrong.
+    """
+    reviewer = User.objects.filter(username="demo-reviewer").first()
+    if reviewer is None:
+        return 0
+    end = now + timedelta(minutes=1)
+    window = Window(end - timedelta(days=14), end, timedelta(days=1))
+    reviewed = 0
+    for tenant in Tenant.objects.with_role(reviewer, Role.REVIEWER).filter(
+        slug__in=[plan.slug for plan in demo]
+    ):
+        for drawn in draw_sample(Scope((tenant.pk,)), window, {}, REVIEWED):
+            false = fraction(str(drawn.run.run_id), "false stop") < FALSE
+            review_stop(
+                drawn.run,
+                verdict=StopVerdict.FALSE_STOP if false else StopVerdict.RIGHT_STOP,
+                detector=judged_reason(drawn.run),
+                note="It had found a new source just before." if false else "",
+                actor=reviewer,
+                now=now,
+                seen=None,
+            )
+            reviewed += 1
+    return reviewed
+
+
+def allow_more(demo: Sequence[DemoTenant], now: datetime) -> None:
+    """Let reviewers add to a run's budget, where no policy of the demo's organisations says anything yet."""
+    slugs = {plan.organisation for plan in demo}
+    known = JobPolicy.objects.values("organisation")
+    for organisation in Organisation.objects.filter(slug__in=slugs).exclude(pk__in=known):
+        place = Place(organisation, None, "")
+        save_policy(place, {"review": {"resume_max": MOST_ADDED}}, seen=0, actor=SYSTEM, now=now)

@@ -20,7 +20,7 @@ from guardops.guard.scenarios.tarpit import Loopback, serving
 from runs.replay.account import demo_key, demo_keys, has_demo
 from runs.replay.demo import run_demo
 from runs.replay.demo_people import make_people
-from runs.replay.demo_reviews import review_checkpoints
+from runs.replay.demo_reviews import allow_more, review_checkpoints, review_stops
 from runs.replay.demo_tenants import TENANTS, TOTAL
 from runs.replay.live import Stage
 from runs.replay.live_decisions import Decisions
@@ -59,6 +59,7 @@ class Command(BaseCommand):
         now = datetime.now(UTC)
         keys = demo_keys(TENANTS, now=now, say=self.stdout.write)
         make_people(self.stdout.write)
+        allow_more(TENANTS, now)
         with Progress("Simulating", TOTAL, sys.stderr) as progress:
             tallies = run_demo(TENANTS, url, keys, window_end(now), progress)
         for slug, tally in tallies.items():
@@ -66,6 +67,7 @@ class Command(BaseCommand):
             if not tally.complete:
                 raise CommandError("\n".join(["Not everything was taken:", *tally.complaints]))
         review_checkpoints(TENANTS, now, self.stdout.write)
+        self.stdout.write(f"{review_stops(TENANTS, now)} stops were reviewed.")
 
     def _go_on(self, url: str) -> None:
         stop = Event()

@@ -7,12 +7,23 @@ from django.db.models.functions import Now
 
 from guardops.guard.checkpoints import PendingCall
 from guardops.guard.events import Outcome
+from guardops.tenants.actors import SYSTEM
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant
-from runs.models import Checkpoint, Decision
-from runs.replay.demo_reviews import review_checkpoints
+from policies.publish.policies import Place, save_policy
+from runs.checkpoints.ceiling import ceiling_of
+from runs.choices import StopVerdict
+from runs.models import Checkpoint, Decision, StopReview
+from runs.replay.demo_reviews import allow_more, review_checkpoints, review_stops
 from runs.replay.demo_tenants import TENANTS
-from tests.factories import make_checkpoint, make_member, make_run_event, make_tenant, store_runs
+from tests.factories import (
+    make_checkpoint,
+    make_member,
+    make_organisation,
+    make_run_event,
+    make_tenant,
+    store_runs,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -84,3 +95,23 @@ def test_one_that_nobody_decided_is_claimed_with_a_note(tenant: Tenant, now: dat
     waiting.refresh_from_db()
     assert (waiting.state, waiting.notes.count()) == ("claimed", 1)
     assert not Decision.objects.exists()
+
+
+def test_some_stops_are_reviewed_and_a_few_found_false(tenant: Tenant, now: datetime) -> None:
+    halted = {"outcome": Outcome.HALTED, "halt_reason": "no_progress"}
+    stops = [make_run_event(ended_at=now - timedelta(minutes=minute), **halted) for minute in range(60)]
+    store_runs(tenant, *stops, received_at=now)
+    assert review_stops(TENANTS, now) == 40
+    false = StopReview.objects.filter(verdict=StopVerdict.FALSE_STOP).count()
+    assert 0 < false < 15
+    assert StopReview.objects.count() == 40
+
+
+def test_reviewers_may_add_to_budgets_where_no_policy_says_otherwise(tenant: Tenant, now: datetime) -> None:
+    own = make_tenant("globex-data", organisation=make_organisation("globex"))
+    place = Place(own.organisation, None, "")
+    save_policy(place, {"mode": "shadow"}, seen=0, actor=SYSTEM, now=now)
+    theirs = make_tenant("acme-research", organisation=make_organisation("acme"))
+    allow_more(TENANTS, now)
+    assert ceiling_of(make_checkpoint(theirs, opened_at=now), now).steps == 20
+    assert ceiling_of(make_checkpoint(own, opened_at=now), now).steps == 0
