@@ -243,3 +243,13 @@ def test_counts_that_are_behind_say_so_and_are_not_waited_for(
 
     assert page.context["radar"].rows == []
     assert "11 runs are not in these numbers yet" in page.content.decode()
+
+
+def test_run_leads_to_the_pages_of_its_sources(client: Client, now: datetime) -> None:
+    [tenant] = make_town(1)
+    send(tenant, now, "mirror.example", stopped=True)
+    at = signed_in(client, make_member(tenant))
+    run = at.get("/runs/").context["listing"].page.runs[0]
+    page = at.get(reverse("runs:detail", args=[run.run_id])).content.decode()
+
+    assert 'href="/sources/domain/mirror.example/"' in page
