@@ -27,6 +27,7 @@ from .claims import LEASE
 from .errors import CheckpointChanged, InvalidDecision
 from .moving import changed, fresh, notify, step
 from .packet import Packet, read_packet
+from .sub_agents import stop_sub_agents
 
 if TYPE_CHECKING:
     from guardops.tenants.models import User
@@ -73,6 +74,7 @@ def decide(checkpoint: Checkpoint, choice: Choice, *, actor: User, now: datetime
             decision = _write(checkpoint, packet, choice, actor=actor, now=now, version=version)
             notify([(checkpoint.tenant_id, checkpoint.checkpoint_id)])
             enqueue_decision(decision, now=now)
+            stop_sub_agents(checkpoint, decision, actor=actor, now=now)
             return decision
     raise changed(checkpoint.pk)
 

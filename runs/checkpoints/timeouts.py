@@ -18,6 +18,7 @@ from runs.models import Checkpoint, Decision
 from runs.notify.outbox import enqueue_decision
 
 from .moving import notify, step
+from .sub_agents import stop_sub_agents
 
 AT_ONCE = 500
 """Rows that one sweep moves of each kind; the next goes on."""
@@ -112,6 +113,7 @@ def expire(checkpoint: Checkpoint, now: datetime) -> Decision | None:
         )
         notify([(checkpoint.tenant_id, checkpoint.checkpoint_id)])
         enqueue_decision(decision, now=now)
+        stop_sub_agents(checkpoint, decision, actor=SYSTEM, now=now)
         return decision
 
 
