@@ -150,7 +150,7 @@ class SourceFilter(filters.Filter):
         asked = self.parent.form.cleaned_data
         # Of stopped runs there is an index; of others each is looked into.
         indexed = any(is_given(asked.get(name)) for name in ("stopped", "family", "reason"))
-        return runs.stopped_with(*value) if indexed else runs.using(*value)
+        return runs.stopped_with(*value) if indexed else runs.that_used(*value)
 
 
 class Shown(filters.Filter):

@@ -182,7 +182,7 @@ class RunQuerySet(TaskRunsQuerySet):
         )
         return self.stopped().filter(Exists(used))
 
-    def using(self, kind: str, name: str) -> RunQuerySet:
+    def that_used(self, kind: str, name: str) -> RunQuerySet:
         """Runs that used a source: each is looked into, so hand it a short range or few tenants."""
         return self.filter(RawSQL(_USED, [kind, name], models.BooleanField()))
 
