@@ -61,7 +61,6 @@ from django.db.models import Exists, OuterRef
 from django.utils.functional import cached_property
 
 from guardops.shown import from_visible
-
 from policies.choices import SourceKind
 
 from .choices import Family, Outcome, StopVerdict
