@@ -274,6 +274,7 @@ def test_queries_do_not_grow_with_the_task(
     viewer: Client, add: Add, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     run_id = add(root_task_id="task-1")
+    viewer.get("/connect/")  # what the navigation counts is known for ten seconds
     for number in (1, 9):
         for _ in range(number):
             add(root_task_id="task-1")
@@ -286,5 +287,6 @@ def test_stop_costs_two_more_queries(
     viewer: Client, add: Add, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     run_id = add(outcome="halted", halt_reason="no_progress")
+    viewer.get("/connect/")  # as above
     with django_assert_num_queries(11):  # the reader's role, and the review
         viewer.get(f"/runs/{run_id}/")
