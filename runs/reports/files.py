@@ -26,11 +26,11 @@ Table = tuple[Sequence[str], Callable[[Overview], Iterable[Sequence[Cell]]]]
 
 @require_GET
 def overview_file(request: PageRequest, table: str, form: str = "csv") -> HttpResponseBase:
-    if table not in TABLES:
-        raise Http404("No such table.")
     now, seen = timezone.now(), visible(request.user)
     if not seen.tenants:
         return render(request, "runs/no_tenant.html")
+    if table not in TABLES:
+        raise Http404("No such table.")
     try:
         asked = read_asked(request.GET, seen, now=now, zone=current_zone())
     except (NotAsked, WindowError) as problem:
