@@ -110,7 +110,10 @@ class _Minute:
     def _states(self) -> dict[Key, AlertState]:
         keys = {*self.rows, *((tenant_id, "") for tenant_id, _ in self.rows)}
         states = {}
-        for found in (AlertState.objects.filter(pk__in=sorted(keys)), AlertState.objects.filter(is_open=True)):
+        for found in (
+            AlertState.objects.filter(pk__in=sorted(keys)),
+            AlertState.objects.filter(is_open=True),
+        ):
             states.update({(state.tenant_id, state.job_type): state for state in found})
         return states
 
