@@ -21,7 +21,7 @@ from .errors import InvalidDecision
 from .packet import Packet
 
 if TYPE_CHECKING:
-    from runs.models import Checkpoint
+    from runs.models import Checkpoint, Decision
 
 UNDO = timedelta(seconds=10)
 """How long a decision other than a stop can be taken back: nobody gets it before."""
@@ -70,6 +70,17 @@ def checked(
             pass
     _check_reconciled(choice, packet)
     return choice
+
+
+def says_the_same(made: Decision, choice: Choice) -> bool:
+    """Say whether a decision is what this choice, which was checked, would have come to; notes aside."""
+    answer = choice.answer.strip() if choice.action is DecisionAction.ANSWER else ""
+    change = _change(choice.change) if choice.action is DecisionAction.RESUME else _NOTHING
+    return (
+        (made.action, made.reason, made.answer) == (choice.action, choice.reason.strip(), answer)
+        and msgspec.convert(made.change, DecisionChange) == change
+        and msgspec.convert(made.reconciled, tuple[Reconciled, ...]) == choice.reconciled
+    )
 
 
 def _check_resume(choice: Choice, ceiling: Ceiling) -> None:

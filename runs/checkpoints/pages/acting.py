@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from guardops.htmx import wants_fragment
+from guardops.shown import visible_text
 from guardops.tenants.access import require_role, visible
 from guardops.tenants.choices import Role
 from runs.checkpoints.claims import claim, release
@@ -55,7 +56,7 @@ def review_act(request: PageRequest) -> HttpResponse:
         columns = {name: name in request.POST for name in ("many", "bulk")}
         return render(request, "runs/checkpoints/_row.html", context | columns)
     if problem:
-        messages.warning(request, problem)
+        messages.warning(request, visible_text(problem))
     return redirect(f"{reverse('runs:review-queue')}?{query.urlencode()}")
 
 

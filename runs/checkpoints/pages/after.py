@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.encoding import iri_to_uri
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from runs.checkpoints.queue import next_waiting
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 
 def back_to(request: HttpRequest) -> str:
-    """Return the list that somebody came from, with its filters; empty where no list of ours is named."""
-    asked = request.POST.get("next") or request.GET.get("next", "")
+    """Return the list that somebody came from, with its filters; empty where no list of ours is named.
+
+    It is written as an address is: a link of somebody else's may hold characters that show as others.
+    """
+    asked = iri_to_uri(request.POST.get("next") or request.GET.get("next", ""))
     ours = url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
     return asked if ours and asked.startswith(reverse("runs:review-queue")) else ""
 

@@ -15,9 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from guardops.guard.decisions import DecisionAction
+from guardops.shown import visible_text
+from runs.checkpoints.choice import Choice, says_the_same
 from runs.checkpoints.decide import decide, undo
 from runs.checkpoints.errors import CheckpointChanged, InvalidDecision
-from runs.models import Checkpoint, Decision
+from runs.models import Checkpoint, CheckpointNote, Decision
 from runs.reports.pages import PageRequest
 
 from .after import after_deciding, back_to
@@ -48,17 +50,20 @@ def decide_checkpoint(request: PageRequest, checkpoint_id: UUID) -> HttpResponse
         offer.form.refuse(error)
         return _ask(request, brief, offer)
     except CheckpointChanged as told:
-        if not _is_own(told, request, version):
+        if not _is_own(told, request, version, offer.form.choice()):
             return _lost(request, offer, told)
     if offer.is_final:
         messages.success(request, f"{offer.words.done}. It went out at once.")
     return redirect(after_deciding(request, request.user, checkpoint, now))
 
 
-def _is_own(told: CheckpointChanged, request: PageRequest, version: int) -> bool:
-    """Say whether this very form was sent before: a second tap is no race."""
+def _is_own(told: CheckpointChanged, request: PageRequest, version: int, choice: Choice) -> bool:
+    """Say whether this very form was sent before: a second tap is no race, a second thought is one."""
     made = told.current.decided
-    return made is not None and made.by_id == request.user.pk and made.version == version
+    if made is None or made.by_id != request.user.pk or made.version != version:
+        return False
+    noted = CheckpointNote.objects.filter(checkpoint=told.current.pk, by=request.user, text=choice.note)
+    return says_the_same(made, choice) and (not choice.note or noted.exists())
 
 
 def _action(request: PageRequest) -> DecisionAction | None:
@@ -113,7 +118,8 @@ def undo_decision(request: PageRequest, checkpoint_id: UUID) -> HttpResponse:
     except InvalidDecision:
         messages.warning(request, "Too late: the decision is on its way and cannot be taken back.")
     except CheckpointChanged as told:
-        messages.warning(request, f"Nothing to take back: {told.change.by} {told.change.did}.")
+        by = visible_text(told.change.by)
+        messages.warning(request, f"Nothing to take back: {by} {told.change.did}.")
     else:
         messages.success(request, "Taken back. Nothing was sent, and what you wrote is kept in the form.")
     return redirect(address_of(checkpoint))

@@ -98,6 +98,16 @@ def test_row_that_somebody_else_claimed_says_who(
     assert as_now(checkpoint).claimed_by == bob
 
 
+def test_without_scripts_who_was_first_is_named_as_anything_that_others_wrote(
+    desk: Client, opened: Opened, tenant: Tenant, now: datetime
+) -> None:
+    checkpoint = opened()
+    claim(checkpoint, actor=make_member(tenant, Role.REVIEWER, username="b\u1160ob"), now=now)
+    page = desk.post("/review/act/", {"claim": token(checkpoint)}, follow=True).content.decode()
+    assert "b\u27e6U+1160\u27e7ob claimed it before you" in page
+    assert "\u1160" not in page
+
+
 def test_decision_is_taken_back_from_the_row_until_it_can_go_out(
     desk: Client, opened: Opened, ann: User, now: datetime
 ) -> None:

@@ -10,12 +10,13 @@ import pytest
 from django.test import Client
 
 from guardops.guard.decisions import DecisionAction
+from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.claims import claim
 from runs.checkpoints.decide import undo
 from runs.models import Checkpoint, CheckpointNote, Decision
-from tests.factories import let_undo_time_pass, make_checkpoint
+from tests.factories import let_undo_time_pass, make_checkpoint, make_member
 from tests.runs.checkpoints.deciding import STOP, decided
 from tests.runs.checkpoints.pages.conftest import PAYMENT, filled, path_of, send
 
@@ -208,6 +209,28 @@ def test_second_tap_on_one_button_is_no_race(desk: Client, checkpoint: Checkpoin
     assert Decision.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("action", "fields"),
+    [
+        ("stop", {}),
+        ("answer", {"answer": "It costs 5."}),
+        ("answer", {"answer": "It costs 4.", "reason": "the vendor says so"}),
+        ("answer", {"answer": "It costs 4.", "note": "called the vendor"}),
+    ],
+)
+def test_own_form_that_says_something_else_is_told_that_it_came_too_late(
+    desk: Client, checkpoint: Checkpoint, action: str, fields: dict[str, str]
+) -> None:
+    send(desk, checkpoint, "answer", answer="It costs 4.")
+    response = send(desk, checkpoint, action, **fields)
+    page = response.content.decode()
+    assert response.status_code == 409
+    assert "<bdi>ann</bdi> decided it (answer)" in page
+    assert all(text in page for text in fields.values())
+    made = Decision.objects.get()
+    assert (made.action, made.answer) == ("answer", "It costs 4.")
+
+
 def test_decision_leads_to_what_waits_next_in_the_list_that_it_came_from(
     desk: Client, tenant: Tenant, checkpoint: Checkpoint, now: datetime
 ) -> None:
@@ -223,6 +246,15 @@ def test_decision_leads_nowhere_else(desk: Client, checkpoint: Checkpoint, addre
     response = send(desk, checkpoint, "force_answer", next=address)
     assert response["Location"].partition("#")[0].startswith("/review/")
     assert "attacker" not in response["Location"]
+
+
+def test_list_that_somebody_came_from_holds_nothing_that_shows_as_something_else(
+    desk: Client, checkpoint: Checkpoint
+) -> None:
+    came_from = {"next": "/review/?q=\u202egnp&job=caf\u00e9"}
+    page = desk.get(path_of(checkpoint), came_from).content.decode()
+    assert "\u202e" not in page
+    assert "/review/?q=%E2%80%AEgnp&amp;job=caf%C3%A9" in page
 
 
 def test_decision_is_taken_back_and_its_form_begins_with_what_was_written(
@@ -261,13 +293,14 @@ def test_decision_that_is_on_its_way_is_not_taken_back(desk: Client, checkpoint:
 
 
 def test_taking_back_twice_says_who_did_it(
-    desk: Client, bob: User, checkpoint: Checkpoint, now: datetime
+    desk: Client, tenant: Tenant, checkpoint: Checkpoint, now: datetime
 ) -> None:
     send(desk, checkpoint, "force_answer")
     made = Decision.objects.get()
-    undo(made, actor=bob, now=now)
+    undo(made, actor=make_member(tenant, Role.REVIEWER, username="b\u1160ob"), now=now)
     response = desk.post(path_of(checkpoint, "undo"), {"decision": made.pk}, follow=True)
-    assert "Nothing to take back: bob took the decision back." in html.unescape(response.content.decode())
+    said = "Nothing to take back: b\u27e6U+1160\u27e7ob took the decision back."
+    assert said in html.unescape(response.content.decode())
 
 
 def test_decision_of_another_checkpoint_is_not_found(
