@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -61,14 +61,36 @@ def read_attempts(checkpoint: Checkpoint) -> Sequence[Attempt]:
     standing = Prefetch("decisions", _standing(), to_attr="standing")
     same = {"parent_run_id": checkpoint.parent_run_id}
     opened = Checkpoint.objects.for_tenants([checkpoint.tenant_id]).of_task(task).filter(**same)
-    checkpoints = {one.attempt: one for one in opened.prefetch_related(standing).order_by("id")[:MOST]}
-    checkpoints[checkpoint.attempt] = checkpoint
-    attempts = {number: _of_checkpoint(one, checkpoint) for number, one in checkpoints.items()}
+    checkpoints = [*opened.prefetch_related(standing).order_by("id")[:MOST], checkpoint]
+    runs: list[Run | LiveRun] = []
     for model in (LiveRun, Run):
-        runs = model.objects.for_tenants([checkpoint.tenant_id]).of_task(task).filter(**same)
-        for run in runs.defer("detail").order_by("attempt")[:MOST]:
-            attempts[run.attempt] = _of_run(run, checkpoints.get(run.attempt), checkpoint)
+        found = model.objects.for_tenants([checkpoint.tenant_id]).of_task(task).filter(**same)
+        runs += found.defer("detail").order_by("attempt")[:MOST]
+    linked = _linked(checkpoint, checkpoints, runs)
+    if checkpoint.parent_run_id is not None:  # one of several sub-agents that their parent began
+        checkpoints = [one for one in checkpoints if one.run_id in linked or one.pk == checkpoint.pk]
+        runs = [run for run in runs if run.run_id in linked]
+    # Of several with one number, those that are linked to this one stand for it, and this one for its own.
+    by_number = {one.attempt: one for one in sorted(checkpoints, key=lambda one: one.run_id in linked)}
+    by_number[checkpoint.attempt] = checkpoint
+    attempts = {number: _of_checkpoint(one, checkpoint) for number, one in by_number.items()}
+    for run in sorted(runs, key=lambda run: run.run_id in linked):
+        attempts[run.attempt] = _of_run(run, by_number.get(run.attempt), checkpoint)
     return [attempts[number] for number in sorted(attempts)]
+
+
+def _linked(
+    this: Checkpoint, checkpoints: Sequence[Checkpoint], runs: Sequence[Run | LiveRun]
+) -> Set[UUID | None]:
+    """Return the runs that decisions, or their own word, link to that of this checkpoint."""
+    made = [(one, _decision_of(one)) for one in checkpoints]
+    pairs = [(one.run_id, decision.attempt_id) for one, decision in made if decision]
+    pairs += [(run.resumed_from, run.run_id) for run in runs]
+    links = [{*pair} for pair in pairs if None not in pair]
+    found = {this.run_id}
+    for _ in links:
+        found = found.union(*(link for link in links if link & found))
+    return found
 
 
 def _standing() -> DecisionQuerySet:

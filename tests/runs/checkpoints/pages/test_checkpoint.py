@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -24,6 +25,7 @@ from tests.factories import (
     make_checkpoint,
     make_member,
     make_run_event,
+    make_run_id,
     make_tenant,
     store_runs,
 )
@@ -194,6 +196,49 @@ def test_attempts_of_the_task_are_told_with_what_was_decided(
     ]
     assert attempts[0].decision is not None
     assert attempts[0].decision.action == DecisionAction.RESUME
+
+
+def test_sub_agents_beside_it_are_no_attempts_of_it(
+    desk: Client, ann: User, tenant: Tenant, now: datetime
+) -> None:
+    task, parent = "ticket-7", make_run_id(now - timedelta(hours=2))
+    shared: dict[str, Any] = {"root_task_id": task, "parent_run_id": parent}
+    handed_over: dict[str, Any] = {"outcome": "escalated", "halt_reason": "no_progress", **shared}
+    first = make_run_event(ended_at=now - timedelta(hours=1), **handed_over)
+    second = make_run_event(ended_at=now, attempt=2, resumed_from=first.run_id, **handed_over)
+    beside = [make_run_event(ended_at=now, attempt=attempt, **handed_over) for attempt in (1, 2, 3)]
+    store_runs(tenant, first, second, *beside, received_at=now)
+    others = [
+        make_checkpoint(tenant, opened_at=now, run_id=one.run_id, attempt=one.attempt, **shared)
+        for one in beside
+    ]
+    before = make_checkpoint(tenant, opened_at=now - timedelta(hours=1), run_id=first.run_id, **shared)
+    decided(before, ann, now)
+    again = make_checkpoint(tenant, opened_at=now, run_id=second.run_id, attempt=2, **shared)
+    attempts = desk.get(path_of(again)).context["brief"].attempts
+    assert [(one.number, one.run_id, one.checkpoint) for one in attempts] == [
+        (1, first.run_id, before),
+        (2, second.run_id, again),
+    ]
+    alone = desk.get(path_of(others[0])).context["brief"].attempts
+    assert [(one.run_id, one.checkpoint) for one in alone] == [(beside[0].run_id, others[0])]
+
+
+def test_attempt_that_was_granted_is_one_though_it_names_no_run_before_it(
+    desk: Client, ann: User, tenant: Tenant, now: datetime
+) -> None:
+    shared: dict[str, Any] = {"root_task_id": "ticket-7", "parent_run_id": make_run_id(now)}
+    handed_over = make_checkpoint(tenant, opened_at=now, external_id="job-1", run_id=None, **shared)
+    made = let_undo_time_pass(decided(handed_over, ann, now))
+    read_reply(tenant.pk, handed_over.checkpoint_id, now)
+    granted = make_run_event(ended_at=now, attempt=2, **shared)
+    store_runs(tenant, granted, received_at=now)
+    wanted = Consume(
+        decision_id=made.pk, attempt_id=granted.run_id, artifact_digest=handed_over.artifact_digest
+    )
+    consume(tenant.pk, handed_over.checkpoint_id, wanted, now)
+    attempts = desk.get(path_of(handed_over)).context["brief"].attempts
+    assert [(one.number, one.run_id) for one in attempts] == [(1, None), (2, granted.run_id)]
 
 
 def test_notes_and_decisions_that_were_taken_back_stay(
