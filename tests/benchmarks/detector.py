@@ -230,8 +230,9 @@ def main() -> None:
     results = {}
     if options.series.exists():
         results["labelled"] = measure(labelled(options.series))
-    seeds = range(options.seed, options.seed + options.simulated)
-    results["simulated"] = measure(simulate(seed) for seed in seeds)
+    if options.simulated > 0:
+        seeds = range(options.seed, options.seed + options.simulated)
+        results["simulated"] = measure(simulate(seed) for seed in seeds)
     if options.json:
         print(json.dumps(results))
         return
