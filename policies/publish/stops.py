@@ -37,8 +37,8 @@ def issue_stop(
 
     Raises InvalidStop: ``no_name``, ``no_reason`` or ``over``.
     """
-    name = "" if scope == StopScope.TENANT else name.strip()
-    if scope != StopScope.TENANT and not name:
+    name = "" if scope == StopScope.TENANT else name  # to the letter: guards compare it so
+    if scope != StopScope.TENANT and not name.strip():
         raise InvalidStop("Name what is to stop.", code="no_name")
     if not reason.strip():
         raise InvalidStop("Say why: whoever finds the run stopped will ask.", code="no_reason")

@@ -27,8 +27,8 @@ def stop_sub_agents(
     the decision's transaction.
     """
     task = checkpoint.root_task_id or str(checkpoint.run_id or "")
-    if decision.action != DecisionAction.STOP or not checkpoint.sub_agents or not task:
-        return
+    if decision.action != DecisionAction.STOP or not checkpoint.sub_agents or not task.strip():
+        return  # an order for a task of no name would be one for nothing
     reason = "Its task was stopped in review." if decision.by_id else "Nobody decided on its task in time."
     issue_stop(
         checkpoint.tenant, StopScope.TASK, task, reason=reason, actor=actor, now=now, expires_at=now + HOLDS

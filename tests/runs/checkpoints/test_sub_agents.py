@@ -9,8 +9,8 @@ import pytest
 
 from guardops.tenants.models import Tenant, User
 from policies.models import Stop
-from runs.checkpoints.timeouts import expire
-from tests.factories import make_checkpoint, make_run_id
+from runs.checkpoints.timeouts import expire, expire_due
+from tests.factories import make_checkpoint, make_run_id, make_tenant
 
 from .deciding import STOP, decided, resume
 
@@ -47,4 +47,21 @@ def test_nothing_is_ordered_where_nobody_is_at_work_or_the_task_goes_on(
 ) -> None:
     decided(make_checkpoint(tenant, opened_at=now, sub_agents=0), ann, now, STOP)
     decided(make_checkpoint(tenant, opened_at=now, sub_agents=2), ann, now, resume())
+    assert orders() == []
+
+
+def test_task_is_named_to_the_letter(tenant: Tenant, ann: User, now: datetime) -> None:
+    decided(make_checkpoint(tenant, opened_at=now, sub_agents=1, root_task_id=" t "), ann, now, STOP)
+    assert [name for _, name, _ in orders()] == [" t "]
+
+
+def test_task_that_no_order_can_name_is_decided_and_holds_up_no_expiry(
+    tenant: Tenant, ann: User, now: datetime
+) -> None:
+    blank: dict[str, Any] = {"opened_at": now, "sub_agents": 1, "root_task_id": "\u3000 "}
+    decided(make_checkpoint(tenant, **blank), ann, now, STOP)
+    soon = {"expires_at": now + timedelta(hours=1)}
+    make_checkpoint(tenant, **blank, **soon)
+    make_checkpoint(make_tenant("other"), opened_at=now, **soon)
+    assert expire_due(now + timedelta(hours=2)) == 2
     assert orders() == []
