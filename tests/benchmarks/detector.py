@@ -1,8 +1,8 @@
 """Print what the loop-rate detector finds, misses and cries wolf about, on labelled and on simulated series.
 
 Run by hand: ``python -m tests.benchmarks.detector [--simulated N] [--seed S] [--json] [--series PATH]``.
-The labelled series are those of the folder ``shared``; the simulated ones (`detector_series`) have other seeds
-and ranges, so that a gain on the first which is none on the second shows as what it is.
+The labelled series are those of the folder ``shared``; the simulated ones (`detector_series`) have other
+seeds and ranges, so that a gain on the first which is none on the second shows as what it is.
 
 An *oracle* that knows the usual rate, the rate of the incident, its start and how much blocks vary sums up
 the same evidence; what it does not see within the incident is not detectable. Delays are ratios to its own.
