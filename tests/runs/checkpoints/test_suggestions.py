@@ -58,7 +58,7 @@ def test_no_resume_is_suggested_that_could_do_nothing(
 ) -> None:
     left = Amounts(**{**_fields(PLENTY), amount: 0})
     assert resume_of("budget", left=left, sources=sources, **MOST) is not None
-    assert resume_of("budget", left=left, sources=sources, **{**MOST, kind: 0}) is None
+    assert resume_of("budget", left=left, sources=sources, **{**MOST, kind: MOST[kind] * 0}) is None
 
 
 def test_half_of_a_ceiling_is_an_amount_that_the_form_takes() -> None:
