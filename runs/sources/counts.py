@@ -200,15 +200,20 @@ def _by_tenant(
 _FIRST_SEEN = """\
 SELECT kind, name, first.day FROM unnest(%(kinds)s::text[], %(names)s::text[]) AS asked(kind, name)
 CROSS JOIN LATERAL (
-    SELECT day FROM source_day AS s WHERE s.kind = asked.kind AND s.name = asked.name ORDER BY day LIMIT 1
+    SELECT day FROM source_day AS s WHERE s.kind = asked.kind AND s.name = asked.name
+        AND (%(tenant_ids)s::int[] IS NULL OR s.tenant_id = ANY(%(tenant_ids)s)) ORDER BY day LIMIT 1
 ) AS first"""
 
 
-def read_first_seen(cursor: Any, sources: Collection[Source]) -> dict[Source, date]:
-    """Return the UTC day on which anybody's run used each source first, as far as fold has counted."""
-    cursor.execute(
-        _FIRST_SEEN, {"kinds": [kind for kind, _ in sources], "names": [name for _, name in sources]}
-    )
+def read_first_seen(
+    cursor: Any, sources: Collection[Source], tenant_ids: Sequence[int] | None = None
+) -> dict[Source, date]:
+    """Return the UTC day on which a run used each source first, as far as fold has counted.
+
+    Anybody's run, or one of these tenants.
+    """
+    names = {"kinds": [kind for kind, _ in sources], "names": [name for _, name in sources]}
+    cursor.execute(_FIRST_SEEN, names | {"tenant_ids": None if tenant_ids is None else list(tenant_ids)})
     return {(kind, name): day for kind, name, day in cursor.fetchall()}
 
 

@@ -108,12 +108,22 @@ class _Reader:
     every: ByTenant  # of these tenants
     total: Counted  # of these tenants
     allowed: frozenset[frozenset[str]]  # each organisation's allowed domains
+    first: Mapping[Source, date]  # anybody's
+    own_first: Mapping[Source, date]  # of these tenants
 
     @classmethod
     def of(cls, tenants: Sequence[Tenant], counts: Counts, owners: Mapping[int, int]) -> _Reader:
         every = {tenant.pk: counts.every[tenant.pk] for tenant in tenants if tenant.pk in counts.every}
         allowed = frozenset(frozenset(tenant.organisation.allowed_domains) for tenant in tenants)
-        return cls(tenants, counts, owners, every, _sum(every.values()), allowed)
+        ids = [tenant.pk for tenant in tenants]
+        with connection.cursor() as cursor:
+            first = read_first_seen(cursor, counts.sources)
+            own = read_first_seen(cursor, counts.sources, ids)
+        return cls(tenants, counts, owners, every, _sum(every.values()), allowed, first, own)
+
+    def first_seen(self, source: Source, crossing: Crossing | None) -> date:
+        """Return when it was first seen: by others only where that it crosses tenants is told anyway."""
+        return (self.first if crossing else self.own_first).get(source, self.counts.days.last)
 
 
 def read_radar(seen: Visible, tenants: Sequence[Tenant], days: Days, now: datetime) -> Radar:
@@ -123,13 +133,8 @@ def read_radar(seen: Visible, tenants: Sequence[Tenant], days: Days, now: dateti
     whole = seen.all_tenants and len(ids) == len(seen.tenants)
     everywhere = Ask([ALL_TENANTS], LEAST_TENANTS, owners if is_shared(owners) else None)
     counts = read_counts([everywhere, Ask([ALL_TENANTS] if whole else ids)], days, now)
-    with connection.cursor() as cursor:
-        first = read_first_seen(cursor, counts.sources)
     blocks, reader = _blocks(tenants, counts.sources, now), _Reader.of(tenants, counts, owners)
-    rows = [
-        _row(source, reader, first.get(source, days.last), blocks.get(source, set()))
-        for source in counts.sources
-    ]
+    rows = [_row(source, reader, blocks.get(source, set())) for source in counts.sources]
     shown = [row for row in rows if row.crossing is not None or row.mine.stopped]
     return Radar(days, counts.as_of, sorted(shown, key=_rank), counts.found)
 
@@ -139,10 +144,8 @@ def read_row(tenants: Sequence[Tenant], source: Source, days: Days, now: datetim
     counts = read_counts([], days, now, also=[source])
     if source not in counts.sources:
         return None
-    with connection.cursor() as cursor:
-        first = read_first_seen(cursor, [source])
     blocks, reader = _blocks(tenants, [source], now), _Reader.of(tenants, counts, read_owners())
-    row = _row(source, reader, first.get(source, days.last), blocks.get(source, set()))
+    row = _row(source, reader, blocks.get(source, set()))
     return row if row.by_tenant or row.crossing else None
 
 
@@ -155,13 +158,13 @@ def _rank(row: Row) -> tuple[object, ...]:
     return (row.crossing is None, -lift, -row.mine.stopped, row.kind, row.name)
 
 
-def _row(source: Source, reader: _Reader, first_seen: date, blocked: set[int]) -> Row:
+def _row(source: Source, reader: _Reader, blocked: set[int]) -> Row:
     counts, tenants = reader.counts, reader.tenants
     used = counts.sources[source]
     crossing = crossing_of(used, counts.every, reader.owners)
     mine = {tenant.pk: used[tenant.pk] for tenant in tenants if tenant.pk in used}
     lift = crossing.lift if crossing else _own_lift(mine, reader)
-    refusal = _refusal(source, reader.allowed)
+    refusal, first_seen = _refusal(source, reader.allowed), reader.first_seen(source, crossing)
     return Row(
         kind=source[0],
         name=source[1],

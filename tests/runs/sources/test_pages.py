@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from urllib.parse import quote
 
@@ -16,6 +16,7 @@ from guardops.guard.events import Outcome, Source
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant
 from policies.models import BlockedSource
+from runs.models import SourceDay
 from tests.factories import make_member, make_operator, make_run_event, store_runs
 from tests.runs.sources.town import add_runs, make_town, trap
 
@@ -81,6 +82,25 @@ def test_source_of_fewer_than_three_tenants_is_told_to_no_other(
     assert "trap.example" not in trap_free.get("/sources/").content.decode()
     assert trap_free.get("/sources/domain/trap.example/").status_code == 404
     assert b"".join(trap_free.get("/sources/export.csv")).count(b"\n") == 1
+
+
+@pytest.mark.parametrize(("met_by", "told"), [(1, "today"), (2, "before")])
+def test_when_others_met_a_source_first_is_told_only_where_it_crosses_tenants(
+    client: Client, now: datetime, met_by: int, told: str
+) -> None:
+    [mine, *others] = make_town(1, 1, 1)
+    today = now.date()
+    before = today - timedelta(days=9)
+    SourceDay.objects.create(
+        tenant_id=others[0].pk, day=before, kind="domain", name="trap.example", stopped=1
+    )
+    for tenant in (mine, *others[:met_by]):
+        trap(tenant, now)
+    [it] = signed_in(client, make_member(mine)).get("/sources/").context["rows"]
+    row = client.get(it.page).context["row"]
+
+    seen = {"today": (today, True), "before": (before, False)}[told]
+    assert (it.row.first_seen, it.row.is_new) == (row.first_seen, row.is_new) == seen
 
 
 def test_operator_reads_whose_runs_they_are(client: Client, now: datetime) -> None:
