@@ -80,12 +80,15 @@ class Watched:
 class LoopRateDetector:
     """Judges one series. What it needs to go on elsewhere is ``state`` and its ``history``.
 
-    ``threshold`` is how much evidence a spike takes.
+    ``threshold`` is how much evidence a spike takes. Without ``verdicts`` no release is found bad: what it
+    does counts for the spike like all else.
     """
 
-    def __init__(self, state: Mapping[str, Any] | None = None, *, threshold: float = THRESHOLD) -> None:
+    def __init__(
+        self, state: Mapping[str, Any] | None = None, *, threshold: float = THRESHOLD, verdicts: bool = True
+    ) -> None:
         kept = dict(state or {})
-        self.threshold = threshold
+        self.threshold, self.verdicts = threshold, verdicts
         self.history = History()
         self.last: int = kept.get("last", -1)
         self.first: int | None = kept.get("first")
@@ -103,9 +106,9 @@ class LoopRateDetector:
         self.ids: int = kept.get("ids", 0)
 
     @classmethod
-    def after(cls, history: History, minute: int, *, threshold: float = THRESHOLD) -> LoopRateDetector:
+    def after(cls, history: History, minute: int, **options: Any) -> LoopRateDetector:
         """Return the detector of a series that has a past which nobody judged: what ran then is known."""
-        detector = cls(threshold=threshold)
+        detector = cls(**options)
         detector.history = history
         spans: dict[str, tuple[int, int]] = {}
         for block in sorted(history.blocks):
@@ -212,7 +215,7 @@ class LoopRateDetector:
         self, minute: int, counts: Mapping[str, tuple[int, int]], events: list[Event]
     ) -> None:
         tasks, looped = _total(counts.values())
-        if not tasks:
+        if not tasks or not self.verdicts:
             return
         for release, each in self.watched.items():
             if each.judged:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from guardops.tenants.models import User
 
 REOPENS_WITHIN = timedelta(minutes=30)
-"""What comes back so soon is the same incident: it reopens, and nobody is told again."""
+"""What comes back so soon is the same incident: it reopens, and nobody who was told is told again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +249,8 @@ def _reopened(incident: Incident) -> dict[str, Any]:
 
 def _stays_resolved(last: Incident, finding: Finding, now: datetime) -> bool:
     """Say whether a finding is old news: its window was judged, or a person has just said that it is over."""
-    if finding.window is not None and last.window is not None and finding.window <= last.window:
+    # A window that lies ahead is of a clock that was set back since: it says nothing of the ones before it.
+    if finding.window is not None and last.window is not None and finding.window <= last.window <= now:
         return True
     return last.resolved_by_id is not None and _is_recent(last, now)
 

@@ -13,9 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, TypeAlias
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DatabaseError, connection, transaction
 
 from runs.choices import RuleKind, Severity
@@ -135,21 +137,20 @@ class _Minute:
         try:
             with transaction.atomic():
                 self._judge(key, rows)
-        except DatabaseError:
+        except (DatabaseError, SoftTimeLimitExceeded):
             raise  # the minute is judged again
         except Exception:
             log.exception("alerts.series_failed", tenant=key[0], job_type=key[1], minute=self.minute)
             self.done.failed += 1
 
     def _judge(self, key: Key, rows: Iterable[Row]) -> None:
-        state = self.states.get(key)
-        threshold = float(self.done.spikes.of(*key).values.get("threshold", THRESHOLD))
+        state, options = self.states.get(key), self._options(key)
         if state is None:
             state = AlertState(tenant_id=key[0], job_type=key[1], last_window=self.minute - 1)
-            detector = LoopRateDetector.after(self._history(key), self.minute, threshold=threshold)
+            detector = LoopRateDetector.after(self._history(key), self.minute, **options)
             self.states[key] = state
         else:
-            detector = LoopRateDetector(state.state, threshold=threshold)
+            detector = LoopRateDetector(state.state, **options)
             if detector.needs_history(self.minute):
                 detector.history = self._history(key)
         if detector.needs_history(self.minute):
@@ -161,6 +162,15 @@ class _Minute:
         state.evidence = detector.evidence
         state.usual = detector.usual.rate if detector.usual else None
         state.save(force_insert=state._state.adding)
+
+    def _options(self, key: Key) -> dict[str, Any]:
+        """Return what the rules ask of a detector.
+
+        One that is switched off finds nothing at all: what it found would keep the other one quiet.
+        """
+        spikes, releases = self.done.spikes.of(*key), self.done.releases.of(*key)
+        threshold = float(spikes.values.get("threshold", THRESHOLD)) if spikes.enabled else inf
+        return {"threshold": threshold, "verdicts": releases.enabled}
 
     def _history(self, key: Key) -> History:
         """Read the series' last days; a release is not told apart where job types are judged together."""

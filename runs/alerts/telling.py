@@ -9,7 +9,7 @@ from runs.models import Incident, Silence
 from runs.notify.outbox import enqueue_incident
 
 LOUD = frozenset({Transition.OPENED, Transition.WORSE, Transition.UNSILENCED})
-"""They ask for somebody's attention. Reopening does not: that was told when it opened."""
+"""They ask for somebody's attention. Reopening only of those who were not told that it began."""
 _SOFT = frozenset({Transition.ACKNOWLEDGED, Transition.RESOLVED})
 
 
@@ -18,9 +18,10 @@ def tell(incident: Incident, transition: Transition, *, now: datetime) -> bool:
 
     That it is acknowledged or over goes on to those alone who were told that it began.
     """
-    if transition in LOUD and is_silenced(incident, now):
+    calls = transition in LOUD or transition == Transition.REOPENED
+    if calls and is_silenced(incident, now):
         return False
-    if transition in LOUD or transition in _SOFT:
+    if calls or transition in _SOFT:
         enqueue_incident(incident, transition, now=now)
     return True
 

@@ -11,13 +11,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from django.db.models import Min, Q
+from django.db.models import Max, Min, Q
 
 from runs.choices import ChannelKind, NotificationState, SubjectKind, Transition
 from runs.models import Channel, Notification
 
 if TYPE_CHECKING:
     from runs.models import Decision, Incident
+
+    from .querysets import ChannelQuerySet
 
 PAGES = frozenset({Transition.OPENED, Transition.REOPENED, Transition.UNSILENCED, Transition.WORSE})
 """Transitions that somebody is woken for; all others go only to channels that were told of one of these."""
@@ -43,11 +45,14 @@ def enqueue_incident(incident: Incident, transition: str, *, now: datetime) -> i
 
     Call it in the transition's own transaction, with the incident's new ``version``, and only where somebody
     is to be told: not for what a silence covers. A page (``PAGES``) goes to the channels of the incident's
-    tenant and of its organisation, or of the installation, that want its severity; ``acknowledged`` and
-    ``resolved`` to those that were told of it; other transitions to nobody.
+    tenant and of its organisation, or of the installation, that want its severity, for what has reopened only
+    to those of them that were not told that it began; ``acknowledged`` and ``resolved`` to those that were
+    told of it; other transitions to nobody.
     """
     if transition in PAGES:
         channels = Channel.objects.hearing(incident.tenant_id).wanting(incident.severity)
+        if transition == Transition.REOPENED:
+            channels = _go_on(channels, incident, now)
     elif transition in (Transition.ACKNOWLEDGED, Transition.RESOLVED):
         told = Notification.objects.filter(kind=SubjectKind.INCIDENT, subject=incident.pk)
         hears = Q(kind__in=_HEAR_ACKNOWLEDGED) if transition == Transition.ACKNOWLEDGED else Q(endings=True)
@@ -68,18 +73,25 @@ def enqueue_decision(decision: Decision, *, now: datetime) -> int:
     )
 
 
-def enqueue_repeat(channel: Channel, incidents: Iterable[UUID], *, now: datetime) -> None:
-    """Tell a channel again of incidents that it was told of just now, in some hours, should they be open."""
-    if not channel.repeat_h or channel.kind == ChannelKind.PAGERDUTY:  # which repeats by itself
+def enqueue_repeat(
+    channel: Channel, incidents: Iterable[UUID], *, now: datetime, puts_off: bool = True
+) -> None:
+    """Tell a channel again of incidents that it was told of, in some hours, should they be open then.
+
+    One repeat waits at most; it is put off where the channel was told just now. PagerDuty repeats by itself,
+    but not what it was told is over.
+    """
+    if not channel.repeat_h or (puts_off and channel.kind == ChannelKind.PAGERDUTY):
         return
     due = now + timedelta(hours=channel.repeat_h)
     for incident in sorted(incidents):
         of_it = Notification.objects.filter(
             channel=channel, kind=SubjectKind.INCIDENT, subject=incident, transition=REPEAT
         )
-        # One waits at most: a page in between only puts it off.
-        if not of_it.waiting().filter(attempts=0).update(due_at=due):
-            number = of_it.count() + 1
+        waiting = of_it.waiting().filter(attempts=0)
+        if not (waiting.update(due_at=due) if puts_off else of_it.waiting().exists()):
+            # Not their number: old ones are deleted, and a number that was used would not be kept again.
+            number = (of_it.aggregate(last=Max("version"))["last"] or 0) + 1
             rows = [_row(channel.pk, SubjectKind.INCIDENT, incident, REPEAT, number, now, due)]
             Notification.objects.bulk_create(rows, ignore_conflicts=True)
 
@@ -101,6 +113,21 @@ def sweep(now: datetime) -> int:
     """Delete what has been kept for long enough; return how many rows that were."""
     old = Notification.objects.filter(created_at__lt=now - KEPT).exclude(state=NotificationState.WAITING)
     return old.delete()[0]
+
+
+def _go_on(channels: ChannelQuerySet, incident: Incident, now: datetime) -> ChannelQuerySet:
+    """Return the channels that were not told of an incident that reopens; the others go on repeating it.
+
+    They may have been kept from it by a silence that has ended since, or by an end that came too soon.
+    """
+    pages = Notification.objects.filter(
+        kind=SubjectKind.INCIDENT, subject=incident.pk, transition__in=PAGES
+    ).values("channel")
+    sent = pages.filter(state=NotificationState.SENT)
+    for channel in channels.filter(pk__in=sent).order_by("pk"):
+        # What was to be repeated while it was over has been dropped.
+        enqueue_repeat(channel, [incident.pk], now=now, puts_off=False)
+    return channels.exclude(pk__in=sent | pages.filter(state=NotificationState.WAITING))
 
 
 def _enqueue(

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.db.models import Q
 
+from guardops.tenants.models import Tenant
 from runs.choices import NotificationState, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import datetime
     from uuid import UUID
 
     from runs.models import Channel, Notification  # noqa: F401 (named in quotes below)
@@ -25,7 +25,9 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         if tenant_id is None:
             whose = Q(organisation=None)
         else:
-            whose = Q(tenant=tenant_id) | Q(tenant=None, organisation__tenants=tenant_id)
+            # Not by a join, which would give a tenant's channel once for each tenant of the organisation.
+            owner = Tenant.objects.filter(pk=tenant_id).values("organisation")
+            whose = Q(tenant=tenant_id) | Q(tenant=None, organisation__in=owner)
         return self.kept().filter(whose, enabled=True)
 
     def wanting(self, severity: str) -> ChannelQuerySet:
@@ -37,10 +39,6 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
 class NotificationQuerySet(models.QuerySet["Notification"]):
     def waiting(self) -> NotificationQuerySet:
         return self.filter(state=NotificationState.WAITING)
-
-    def overdue(self, before: datetime) -> NotificationQuerySet:
-        """Those that should have been sent before that moment, whether or not somebody tries."""
-        return self.waiting().filter(due_at__lt=before)
 
     def told(self, kind: str, subjects: Collection[UUID]) -> NotificationQuerySet:
         """Those of the subjects that a receiver may have seen."""

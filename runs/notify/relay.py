@@ -20,7 +20,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Least, Now
 from django.utils import timezone
 
-from runs.choices import NotificationState, SubjectKind
+from runs.choices import ChannelKind, NotificationState, SubjectKind
 from runs.models import Channel, Notification
 from runs.models.notify import MAX_OUTCOME, MAX_SAID
 
@@ -206,7 +206,9 @@ def _along(first: Notification, now: datetime) -> Iterator[Notification]:
         same = _free(now).filter(
             channel=first.channel_id, kind=first.kind, message=None, due_at__lte=gathered
         )
-    yield from same.select_for_update(of=("self",), skip_locked=True).order_by("id")[:MOST_IN_ONE]
+    # PagerDuty is posted to once an incident: several would take longer than the lease.
+    most = 1 if first.channel.kind == ChannelKind.PAGERDUTY else MOST_IN_ONE
+    yield from same.select_for_update(of=("self",), skip_locked=True).order_by("id")[:most]
 
 
 def _rendered(

@@ -32,6 +32,8 @@ SERVICES: dict[type[Any], str] = {
     NotifyPushBullet: "Pushbullet",
     NotifyOpsgenie: "Opsgenie",
 }
+MOST_TARGETS = 5
+"""Rooms or people of one address: Apprise asks for each by itself, and rests in between."""
 # A query may name files, templates and other hosts; these name none.
 _HARMLESS = {NotifyOpsgenie: {"region"}, NotifyGoogleChat: {"key", "token", "threadkey"}}
 _TYPES = {
@@ -49,6 +51,8 @@ def service_of(url: str) -> ServiceAddress:
     given = {name.lower() for name, _ in parse_qsl(_query(url), keep_blank_values=True)}
     if given - _HARMLESS.get(type(plugin), set()):
         raise InvalidAddress("Leave out what follows the question mark; it is not supported.")
+    if len(plugin) > MOST_TARGETS:
+        raise InvalidAddress(f"At most {MOST_TARGETS} rooms or people; make another channel for the others.")
     return ServiceAddress(url, SERVICES[type(plugin)])
 
 

@@ -199,6 +199,14 @@ def test_a_window_that_was_judged_opens_nothing_again(tenant: Tenant) -> None:
     assert later.transition == Transition.REOPENED
 
 
+def test_a_window_judged_while_the_clock_was_ahead_hides_none_after_it_was_set_back(tenant: Tenant) -> None:
+    ahead = NOW + timedelta(days=365)
+    open_incident(make_finding(tenant, window=ahead), now=ahead)
+    over(tenant, ahead)
+    found = open_incident(make_finding(tenant, window=NOW), now=NOW)
+    assert found.transition == Transition.REOPENED
+
+
 def test_what_a_person_resolved_stays_so_for_half_an_hour(
     tenant: Tenant, incident: Incident, mara: User
 ) -> None:

@@ -70,6 +70,26 @@ def test_reopening_tells_nobody(tenant: Tenant) -> None:
     assert told() == [Transition.OPENED, Transition.RESOLVED]
 
 
+def test_what_reopens_after_a_silence_that_kept_its_opening_back_is_told(tenant: Tenant, mara: User) -> None:
+    quiet(tenant, mara)
+    open_incident(make_finding(tenant), now=NOW)
+    over(tenant, NOW + 1.9 * HOUR)
+    assert settle_silences(NOW + 2 * HOUR) == 1
+    reopened = open_incident(make_finding(tenant), now=NOW + 2.1 * HOUR)
+    assert reopened.transition == Transition.REOPENED
+    assert told() == [Transition.REOPENED]
+
+
+def test_what_reopens_under_a_silence_is_told_at_its_end(tenant: Tenant, mara: User) -> None:
+    quiet(tenant, mara)
+    open_incident(make_finding(tenant), now=NOW)
+    over(tenant, NOW + HOUR)
+    open_incident(make_finding(tenant), now=NOW + 1.1 * HOUR)
+    assert told() == []
+    settle_silences(NOW + 2 * HOUR)
+    assert told() == [Transition.UNSILENCED]
+
+
 def test_what_is_silenced_opens_and_is_over_without_a_word(tenant: Tenant, mara: User) -> None:
     quiet(tenant, mara)
     opened = open_incident(make_finding(tenant), now=NOW)

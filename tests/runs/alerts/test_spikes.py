@@ -5,10 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection
 from django.utils import timezone
 
 from guardops.tenants.models import Tenant
+from runs.alerts.baseline import LoopRateDetector
 from runs.alerts.spikes import Judged, judge_minutes
 from runs.choices import IncidentState, RuleKind
 from runs.models import AlertState, Evaluation, Incident, LoopMinute, Rule
@@ -205,6 +207,45 @@ def test_a_rule_that_was_switched_off_opens_nothing(tenant: Tenant) -> None:
 
     assert incidents() == []
     assert LoopMinute.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("off", "told"), [(RuleKind.RELEASE, RuleKind.LOOP_RATE), (RuleKind.LOOP_RATE, RuleKind.RELEASE)]
+)
+def test_a_rule_that_was_switched_off_keeps_the_other_from_nothing(
+    tenant: Tenant, off: RuleKind, told: RuleKind
+) -> None:
+    start, series = night(rate=0.02)
+    rng = random.Random(3)
+    for minute in range(start, start + HOUR):
+        bad = sum(rng.random() < 0.8 for _ in range(2))
+        series[minute] = [("r1", 2, int(rng.random() < 0.04)), ("r2", 2, bad)]
+    write_minutes(series, tenant_id=tenant.pk)
+    Rule.objects.create(rule=off, tenant=tenant, enabled=False, severity="critical", at=timezone.now())
+
+    judge(start + HOUR - 1, since=start - 5)
+
+    assert incidents() == [(told, "support: r2" if told == RuleKind.RELEASE else "support", "open")]
+
+
+def test_a_minute_that_takes_too_long_is_judged_again(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, series = night()
+    write_minutes(series, tenant_id=tenant.pk)
+    judge(start, since=start - 5)
+    window = Evaluation.objects.get(rule=RuleKind.LOOP_RATE).window
+
+    def late(*args: object) -> None:
+        raise SoftTimeLimitExceeded
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LoopRateDetector, "tick", late)
+        with pytest.raises(SoftTimeLimitExceeded):
+            judge(start + 1)
+
+    assert Evaluation.objects.get(rule=RuleKind.LOOP_RATE).window == window
+    assert judge(start + 1).minutes == 1
 
 
 @pytest.mark.shared

@@ -17,6 +17,7 @@ from runs.alerts.incidents import acknowledge, resolve, resolve_incident
 from runs.choices import NotificationState, RuleKind, Severity, Transition
 from runs.models import Channel, Incident, Notification, Silence
 from runs.notify import relay
+from runs.notify.addresses import PagerDutyAddress
 from runs.notify.channels import Place, remove_channel, update_channel
 from runs.notify.outbox import enqueue_incident, standing, sweep
 from runs.notify.relay import MAX_ATTEMPTS, claim_next, relay_alone, relay_due
@@ -164,6 +165,14 @@ def test_an_incident_is_told_in_its_tenant_and_its_organisation_alone(
     relay_due()
     assert [rows(c)[0] for c in (own, whole)] == [("opened", "sent")] * 2
     assert [rows(c) for c in others] == [[], [], []]
+
+
+def test_a_channel_is_counted_once_however_many_tenants_its_organisation_has(
+    channel: Make, tenant: Tenant, sink: Sink
+) -> None:
+    make_tenant("globex", organisation=tenant.organisation)
+    channel()
+    assert enqueue_incident(open_one(tenant), Transition.WORSE, now=timezone.now()) == 1
 
 
 def test_what_concerns_the_installation_is_told_to_its_channels_alone(
@@ -319,6 +328,54 @@ def test_an_open_incident_is_told_again_until_somebody_acknowledges(
     assert not Notification.objects.waiting().exists()
 
 
+@pytest.mark.parametrize("to_pagerduty", [False, True])
+def test_an_incident_that_reopens_goes_on_being_told_again(
+    channel: Make, tenant: Tenant, sink: Sink, to_pagerduty: bool
+) -> None:
+    made = channel(PagerDutyAddress("R0UT1NGKEY", sink.url) if to_pagerduty else None, repeat_h=4)
+    incident = open_one(tenant)
+    relay_due()
+    over(incident)
+    make_due(made)
+    relay_due()  # that it is over; what was to be repeated is dropped
+    assert find(tenant).transition == Transition.REOPENED
+    make_due(made)
+    assert relay_due().sent == 1
+    told_last = json.loads(sink.posted[-1].body)
+    if to_pagerduty:
+        assert (told_last["event_action"], told_last["dedup_key"]) == ("trigger", f"guardops-{incident.pk}")
+    else:
+        assert told(sink)[-1] == [("support", "repeat")]
+
+
+def test_what_was_over_before_it_could_be_told_is_told_when_it_reopens(
+    channel: Make, tenant: Tenant, sink: Sink
+) -> None:
+    made = channel(repeat_h=0)
+    over(open_one(tenant))
+    relay_due()
+    assert find(tenant).transition == Transition.REOPENED
+    relay_due()
+    assert told(sink) == [[("support", "reopened")]]
+    assert rows(made) == [("opened", "dropped"), ("resolved", "dropped"), ("reopened", "sent")]
+
+
+def test_an_incident_is_told_again_however_long_ago_it_was_told_first(
+    channel: Make, tenant: Tenant, sink: Sink
+) -> None:
+    made = channel(repeat_h=4)
+    open_one(tenant)
+    relay_due()
+    for _ in range(2):
+        make_due(made)
+        relay_due()
+    # The first repeat was so long ago that it has been swept.
+    Notification.objects.filter(transition="repeat", state=NotificationState.SENT, version=1).delete()
+    make_due(made)
+    relay_due()
+    assert Notification.objects.waiting().filter(channel=made, transition="repeat").count() == 1
+
+
 def test_nothing_is_told_again_while_a_silence_covers_it(channel: Make, tenant: Tenant, sink: Sink) -> None:
     made = channel()
     open_one(tenant)
@@ -377,6 +434,7 @@ def test_one_periodic_relay_works_at_a_time(channel: Make, tenant: Tenant, sink:
     with psycopg.connect(address_of_database()) as other:
         other.execute("SELECT pg_advisory_lock(%s, 0)", [relay.LOCK_SPACE])
         assert relay_alone(seconds=5, threads=1).sent == 0
+        other.execute("SELECT pg_advisory_unlock(%s, 0)", [relay.LOCK_SPACE])  # closing takes a moment
     assert relay_alone(seconds=5, threads=1).sent == 1
 
 

@@ -25,7 +25,7 @@ from runs.notify.addresses import (
 )
 from runs.notify.channels import InvalidChannel, try_out
 from runs.notify.client import InvalidAddress
-from runs.notify.relay import relay_due
+from runs.notify.relay import claim_next, deliver, relay_due
 from runs.notify.senders.services import service_of
 from tests.tenants.mail_sink import Sink as MailSink
 from tests.tenants.mail_sink import mail_sink
@@ -128,6 +128,21 @@ def test_pagerduty_gets_each_incident_from_its_beginning_to_its_end(
     assert events[0]["client_url"] == f"https://ops.example.com/alerts/{incident.pk}/"
 
 
+def test_pagerduty_gets_each_incident_by_itself_within_the_time_of_one_answer(
+    channel: Make, tenant: Tenant, sink: Sink
+) -> None:
+    made = channel(PagerDutyAddress("R0UT1NGKEY", sink.url))
+    for subject in ("support", "research", "triage"):
+        open_one(tenant, subject)
+    claims = [claim_next(timezone.now()) for _ in range(3)]
+    assert [len(claim.rows) for claim in claims if claim] == [1, 1, 1]
+    for claim in claims:
+        assert claim is not None
+        deliver(claim)
+    assert len({event["dedup_key"] for event in bodies(sink)}) == 3
+    assert rows(made) == [("opened", "sent")] * 3
+
+
 def test_pagerduty_is_not_told_again_since_it_repeats_by_itself(
     channel: Make, tenant: Tenant, sink: Sink
 ) -> None:
@@ -222,6 +237,7 @@ def test_a_chat_service_that_does_not_take_it_is_tried_again(
         "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js?template=/etc/passwd",
         "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ?TEMPLATE=http://169.254.169.254/",
         "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js?verify=no",
+        "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#a/#b/#c/#d/#e/#f",
         "slack://",
         "not an address",
         "",
