@@ -13,6 +13,7 @@ import signal
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _drives_a_browser(item: pytest.Item) -> bool:
     return item.path.is_relative_to(Path(__file__).parent / "browser")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Write out what can't be sent from a process of the suite to the first: half a surrogate ends it."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {name: _sendable(item) for name, item in value.items()}
+    return [_sendable(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.hookimpl(trylast=True)

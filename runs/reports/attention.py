@@ -1,4 +1,4 @@
-"""What waits for somebody now: incidents that nobody has acknowledged, and checkpoints that nobody decided."""
+"""What waits for somebody: incidents that nobody has acknowledged, checkpoints that nobody decided."""
 
 from __future__ import annotations
 

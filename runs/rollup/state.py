@@ -36,7 +36,9 @@ def read_lag(now: datetime) -> timedelta | None:
     """Return how far counting is behind; nothing where nothing waits, None where it has never begun."""
     with connection.cursor() as cursor:
         state = State.read(cursor)
-        cursor.execute("SELECT EXISTS (SELECT FROM ingest_span WHERE mark >= %s)", [state.last if state else 0])
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM ingest_span WHERE mark >= %s)", [state.last if state else 0]
+        )
         (waiting,) = cursor.fetchone()
     if state is None or state.folded_at is None:
         return None
