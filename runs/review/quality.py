@@ -151,7 +151,7 @@ def read_quality(scope: Scope, window: Window, *, now: datetime) -> Quality:
     """Read the page; it must be the outermost transaction. Who may see the scope is asked of `access`."""
     with open_reading(scope, window, now) as reading:
         sums = total(sums_by_bucket(reading, [Bucket(window.start, window.end)]))
-        judged = read_judged(scope, window)
+        judged, cut = read_judged(scope, window)
         verdicts = {(one.run.tenant_id, one.run.run_id): one.verdict for one in judged}
         return Quality(
             as_of=reading.as_of,
@@ -162,7 +162,7 @@ def read_quality(scope: Scope, window: Window, *, now: datetime) -> Quality:
             sample=draw_sample(scope, window, verdicts),
             any_runs=any_runs(reading),
             job_types=read_job_types(reading),
-            cut=len(judged) >= MOST_REVIEWS,
+            cut=cut,
         )
 
 
@@ -188,22 +188,20 @@ def draw_sample(
     return [Drawn(found[key], verdicts.get(key, "")) for key in keys if key in found]
 
 
-def read_judged(scope: Scope, window: Window) -> list[Judged]:
-    """Return the reviewed stops of the window, the newest runs first."""
+def read_judged(scope: Scope, window: Window) -> tuple[list[Judged], bool]:
+    """Return the reviewed stops of the window, the newest runs first, and whether some were left out."""
     low, high = run_id_bounds(window.start, window.end)
     rows: QuerySet[StopReview] = StopReview.objects.filter(run_id__gte=low, run_id__lt=high)
     if ALL_TENANTS not in scope.tenant_ids:
         rows = rows.filter(tenant__in=scope.tenant_ids)
-    reviews = {
-        (tenant_id, run_id): (verdict, detector)
-        for tenant_id, run_id, verdict, detector in rows.order_by("-run_id")[:MOST_REVIEWS].values_list(
-            "tenant_id", "run_id", "verdict", "detector"
-        )
-    }
+    wanted = rows.order_by("-run_id").values_list("tenant_id", "run_id", "verdict", "detector")
+    found = list(wanted[: MOST_REVIEWS + 1])
+    reviews = {(review[0], review[1]): review[2:] for review in found[:MOST_REVIEWS]}
     runs = _runs(scope, [run_id for _, run_id in reviews]).filter(at__gte=window.start, at__lt=window.end)
     if scope.job_type is not None:
         runs = runs.of_job(scope.job_type)
-    return [Judged(run, *reviews[key]) for run in runs if (key := (run.tenant_id, run.run_id)) in reviews]
+    judged = [Judged(run, *reviews[key]) for run in runs if (key := (run.tenant_id, run.run_id)) in reviews]
+    return judged, len(found) > MOST_REVIEWS
 
 
 def _runs(scope: Scope, run_ids: Sequence[UUID]) -> RunQuerySet:

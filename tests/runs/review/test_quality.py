@@ -93,6 +93,19 @@ def test_precision_is_told_by_detector_job_type_and_mode(tenant: Tenant, now: da
     assert other.halt_reason == "source_cap"
 
 
+def test_reviews_that_are_left_out_are_told_of_whatever_job_type_is_asked_for(
+    tenant: Tenant, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in store(tenant, now, stop(now), stop(now), stop(now - timedelta(hours=1), job_type="coding")):
+        judge(run, StopVerdict.RIGHT_STOP, now)
+    monkeypatch.setattr(quality, "MOST_REVIEWS", 2)
+    found = read(tenant, now, "coding")
+    assert (found.cut, found.verdicts) == (True, {})
+    monkeypatch.setattr(quality, "MOST_REVIEWS", 3)
+    found = read(tenant, now, "coding")
+    assert (found.cut, found.verdicts) == (False, {Kind("no_progress", "coding", False): Verdicts(1, 0)})
+
+
 def test_interval_of_one_review_promises_little() -> None:
     low, high = Verdicts(1, 0).interval
     assert low < 0.25
