@@ -210,16 +210,20 @@ def test_a_rule_that_was_switched_off_opens_nothing(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize(
-    ("off", "told"), [(RuleKind.RELEASE, RuleKind.LOOP_RATE), (RuleKind.LOOP_RATE, RuleKind.RELEASE)]
+    ("off", "told", "rate"),
+    [
+        (RuleKind.RELEASE, RuleKind.LOOP_RATE, 0.3),  # the release would be found first
+        (RuleKind.LOOP_RATE, RuleKind.RELEASE, 0.8),  # the spike would
+    ],
 )
 def test_a_rule_that_was_switched_off_keeps_the_other_from_nothing(
-    tenant: Tenant, off: RuleKind, told: RuleKind
+    tenant: Tenant, off: RuleKind, told: RuleKind, rate: float
 ) -> None:
     start, series = night(rate=0.02)
     rng = random.Random(3)
     for minute in range(start, start + HOUR):
-        bad = sum(rng.random() < 0.8 for _ in range(2))
-        series[minute] = [("r1", 2, int(rng.random() < 0.04)), ("r2", 2, bad)]
+        well = sum(rng.random() < 0.04 for _ in range(2))
+        series[minute] = [("r1", 2, well), ("r2", 2, sum(rng.random() < rate for _ in range(2)))]
     write_minutes(series, tenant_id=tenant.pk)
     Rule.objects.create(rule=off, tenant=tenant, enabled=False, severity="critical", at=timezone.now())
 
