@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 UNDO = timedelta(seconds=10)
 """How long a decision other than a stop can be taken back: nobody gets it before."""
+TAKEN_UP = timedelta(seconds=5)
+"""How long it may then take until a waiting guard has taken it up: the gate looks every two seconds."""
 _NOTHING = DecisionChange()
 _LARGEST = 1_000_000_000
 
@@ -55,9 +57,9 @@ def checked(
         note=_text("note", choice.note),
         change=_change(choice.change) if choice.action is DecisionAction.RESUME else None,
     )
-    if choice.action is not DecisionAction.STOP and checkpoint.expires_at <= now + UNDO:
+    if choice.action is not DecisionAction.STOP and checkpoint.expires_at <= now + UNDO + TAKEN_UP:
         raise InvalidDecision(
-            "too_late", "action", "This expires before the decision could be handed out. A stop still works."
+            "too_late", "action", "This expires before the decision could be taken up. A stop still works."
         )
     match choice.action:
         case DecisionAction.RESUME:
