@@ -56,7 +56,10 @@ class Judged:
 
 
 def judge_minutes(now: datetime, *, most: int = MOST_MINUTES) -> Judged:
-    """Judge the closed minutes that nobody has judged yet, in order; any number of calls at once are safe."""
+    """Judge the closed minutes that nobody has judged yet, in order; any number of calls at once are safe.
+
+    What could not be judged shows among the rules that fail.
+    """
     done = Judged()
     closed = LoopClock.objects.values_list("closed", flat=True).first()
     if closed is None:
@@ -65,9 +68,19 @@ def judge_minutes(now: datetime, *, most: int = MOST_MINUTES) -> Judged:
     Evaluation.objects.get_or_create(
         rule=RuleKind.LOOP_RATE, defaults={"at": now, "since": now, "window": start}
     )
-    while done.minutes < most and _judge_next(closed, now, done):
-        done.minutes += 1
+    try:
+        while done.minutes < most and _judge_next(closed, now, done):
+            done.minutes += 1
+    except Exception as error:
+        _note(type(error).__name__)
+        raise
+    if done.minutes:
+        _note(f"{done.failed} series" if done.failed else "")
     return done
+
+
+def _note(error: str) -> None:
+    Evaluation.objects.filter(rule=RuleKind.LOOP_RATE).update(error=error)
 
 
 def _judge_next(closed: int, now: datetime, done: Judged) -> bool:

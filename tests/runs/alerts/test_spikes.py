@@ -182,6 +182,10 @@ def test_a_series_that_cannot_be_judged_keeps_no_other_from_it(tenant: Tenant) -
 
     assert done.failed > 0
     assert incidents() == [("loop_rate", "support", IncidentState.OPEN)]
+    assert Evaluation.objects.get(rule=RuleKind.LOOP_RATE).error == f"{done.failed} series"
+    AlertState.objects.filter(job_type="broken").delete()
+    judge(start + 31)
+    assert Evaluation.objects.get(rule=RuleKind.LOOP_RATE).error == ""
 
 
 def test_a_clock_that_was_set_back_judges_no_minute_again(tenant: Tenant) -> None:
@@ -248,7 +252,8 @@ def test_a_minute_that_takes_too_long_is_judged_again(
         with pytest.raises(SoftTimeLimitExceeded):
             judge(start + 1)
 
-    assert Evaluation.objects.get(rule=RuleKind.LOOP_RATE).window == window
+    mark = Evaluation.objects.get(rule=RuleKind.LOOP_RATE)
+    assert (mark.window, mark.error) == (window, "SoftTimeLimitExceeded")
     assert judge(start + 1).minutes == 1
 
 
