@@ -25,7 +25,7 @@ AT_ONCE = 500
 RECEIPT = timedelta(days=7)
 """How long after its expiry a checkpoint's guard may still fetch what holds then."""
 UNCONSUMED = timedelta(minutes=10)
-"""After which a decision that was not taken up is told of again."""
+"""After which a decision that was not taken up is marked."""
 
 _END_LEASES = """
 UPDATE checkpoint SET state = 'open', last_did = %(did)s, last_by_id = claimed_by_id, last_at = %(now)s,
@@ -126,7 +126,7 @@ def end_leases(now: datetime) -> int:
 
 
 def escalate_due(now: datetime) -> int:
-    """Mark what nobody decided within its SLA; return how many. Alerts are made from the marks."""
+    """Mark what nobody decided within its SLA, once; return how many. Alerts look at the rows anew."""
     return _sweep(_ESCALATE, now)
 
 
@@ -140,7 +140,7 @@ def give_up_undeliverable(now: datetime) -> int:
 
 
 def mark_unconsumed(now: datetime) -> int:
-    """Mark decisions that were not taken up for ten minutes; return how many. Alerts are made from them."""
+    """Mark decisions that nobody took up for ten minutes, once; return how many. Alerts look anew."""
     return _sweep(_ALERT, now, late=now - UNCONSUMED)
 
 

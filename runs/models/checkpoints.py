@@ -66,7 +66,7 @@ class Checkpoint(models.Model):
     claimed_by = _person()
     claimed_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)  # a claim past it counts as none
-    escalated_at = models.DateTimeField(null=True)  # when it was told that it is over its SLA
+    escalated_at = models.DateTimeField(null=True)  # when it was found to be over its SLA
     last_did = text(choices=LastStep)  # the last transition, who made it (null: GuardOps or a guard), when
     last_by = _person()
     last_at = models.DateTimeField()
@@ -179,7 +179,7 @@ class Decision(models.Model):
     consumed_at = models.DateTimeField(null=True)
     attempt_id = models.UUIDField(null=True)  # the run that has the grant
     attempt = models.SmallIntegerField(null=True)  # its number
-    alerted_at = models.DateTimeField(null=True)  # when it was told that nobody consumes it
+    alerted_at = models.DateTimeField(null=True)  # when it was found that nobody consumes it
 
     objects = DecisionQuerySet.as_manager()
 
