@@ -87,13 +87,14 @@ class RunGuard:
             self._admit(root, Recall.ITSELF if after is not None else recall)
 
     def _admit(self, root: RootState, recall: Recall) -> None:
-        """A run that was stopped starts again only with a resume grant."""
+        """A run that was stopped starts again only with a resume grant, and of a closed task not even so."""
         run_id, after = self.state.run_id, self._after
         stopped = root.was_stopped(run_id)
         if stopped and recall is not Recall.STOPPED:
             self.ladder.stand_aside(0, Reason.REQUEUE_REFUSED)
             return
-        if recall is Recall.STOPPED or (after is not None and may_go_on(root)):
+        closed = root.halted == Reason.CANCELLED
+        if (recall is Recall.STOPPED and not closed) or (after is not None and may_go_on(root)):
             root.resume(run_id)
         known = False
         if self._keeper is not None:

@@ -19,19 +19,16 @@ from guardops.guard.domains import normal_host
 from guardops.guard.events import SourceKind
 from guardops.guard.kept_checkpoints import OpenCheckpoint, name_of_call
 from guardops.guard.policy import Limits
-from guardops.guard.reasons import Reason
 from guardops.guard.responder import Responder
 from guardops.guard.run_memory import take_up_evidence, unpacked
 from guardops.guard.state import RunIdentity, RunState
-from guardops.guard.stores import RootState
+from guardops.guard.stores import BY_PEOPLE, RootState
 from guardops.guard.summary import Counts
-
-_ENDED_BY_PEOPLE = frozenset({Reason.CANCELLED.value, Reason.OPERATOR_STOP.value})
 
 
 def may_go_on(root: RootState) -> bool:
     """Say whether a decision on one run of a task lifts the task's halt: not one that people have ordered."""
-    return root.halted not in _ENDED_BY_PEOPLE
+    return root.halted not in BY_PEOPLE
 
 
 def added_by(after: OpenCheckpoint) -> AddedBudget | None:

@@ -17,9 +17,13 @@ from msgspec import Struct
 from guardops.guard.blocklist import Block, Blocklist
 from guardops.guard.budgets import Budgets
 from guardops.guard.policy import Limits
+from guardops.guard.reasons import Reason
 
 if TYPE_CHECKING:
     from guardops.guard.kept_checkpoints import Checkpoints
+
+BY_PEOPLE = frozenset({Reason.CANCELLED.value, Reason.OPERATOR_STOP.value})
+"""Halts that people have ordered: no decision on one run of a task lifts them."""
 
 
 class StoreError(Exception):
@@ -105,8 +109,8 @@ class RootState:
         self._changed(Mark.NUDGED, "", 1)
 
     def halt(self, reason: str) -> None:
-        """Halt the root; the first reason stays."""
-        if self.halted is None:
+        """Halt the root; the first reason stays, unless this is a person's order and that was none."""
+        if self.halted is None or (reason in BY_PEOPLE and self.halted not in BY_PEOPLE):
             self.halted = reason
             self._changed(Mark.HALTED, "", reason)
 

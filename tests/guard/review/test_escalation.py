@@ -366,6 +366,27 @@ def test_no_later_decision_revives_a_task_that_a_person_has_stopped(world: World
     assert said(run.check("read", {})) == "cancelled"
 
 
+def test_a_person_has_stopped_a_task_too_that_the_guard_had_halted_before(world: World) -> None:
+    guard = world.guard(tools={"rm": {"forbidden": True}})
+    waits = handed_over(guard)
+    child = begin(guard, run_id=None, root_task_id=str(RUN), parent_run_id=RUN).escalate()
+    begin(guard, run_id=None, root_task_id=str(RUN), parent_run_id=RUN).check("rm", {})
+    world.decide(waits, STOP)
+    waits.decided(0)
+    world.decide(child, RESUME, change=added(steps=1))
+    _, run = resolved(child.decided(0))
+    assert said(run.check("read", {})) == "cancelled"
+
+
+def test_no_word_of_the_application_revives_a_task_that_a_person_has_stopped(world: World) -> None:
+    waits = handed_over(world.guard())
+    world.decide(waits, STOP)
+    waits.decided(0)
+    for fields in ({}, {"run_id": None, "root_task_id": str(RUN), "attempt": 2}):
+        again = begin(world.guard(), resumed=True, **fields)
+        assert said(again.check("read", {})) in ("cancelled", "requeue_refused")
+
+
 def test_the_run_that_was_handed_over_starts_again_in_no_other_way(world: World) -> None:
     guard = world.guard()
     waits = handed_over(guard)
