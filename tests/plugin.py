@@ -86,7 +86,9 @@ def _sendable(value: Any) -> Any:
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, dict):
         return {name: _sendable(item) for name, item in value.items()}
-    return [_sendable(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list | tuple):
+        return type(value)([_sendable(item) for item in value])
+    return value
 
 
 @pytest.hookimpl(trylast=True)
