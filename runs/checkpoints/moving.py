@@ -68,5 +68,8 @@ def notify(keys: Iterable[tuple[int, UUID]]) -> None:
 
 
 def _nobody(did: LastStep) -> str:
-    of_the_guard = (LastStep.OPENED, LastStep.DELIVERED, LastStep.CONSUMED)
-    return "The agent" if did in of_the_guard else "GuardOps"
+    """Return who makes a transition that names no person."""
+    if did in (LastStep.OPENED, LastStep.DELIVERED, LastStep.CONSUMED):
+        return "The agent"
+    of_time = (LastStep.EXPIRED, LastStep.UNDELIVERABLE)
+    return "GuardOps" if did in of_time else "Somebody who has left"

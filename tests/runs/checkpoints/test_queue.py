@@ -19,10 +19,12 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from guardops.guard.checkpoints import Amounts, PendingCall
 from guardops.guard.decisions import DecisionAction
+from guardops.tenants.actors import SYSTEM, acting
 from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant, User
 from runs.checkpoints.choice import Choice
 from runs.checkpoints.claims import LEASE, claim
+from runs.checkpoints.moving import changed
 from runs.checkpoints.queue import next_waiting
 from runs.models import Checkpoint
 from tests.factories import (
@@ -236,6 +238,19 @@ def test_queries_do_not_grow_with_the_rows(
     desk.get("/review/")
     with django_assert_max_num_queries(14):
         desk.get("/review/?state=any")
+
+
+def test_decision_of_somebody_who_has_left_is_not_called_guardops_own(
+    desk: Client, opened: Opened, bob: User, now: datetime
+) -> None:
+    checkpoint = opened()
+    decided(checkpoint, bob, now)
+    with acting(SYSTEM):
+        bob.delete()
+    page = desk.get("/review/?state=any").content.decode()
+    assert "somebody who has left" in page
+    assert '<span class="muted who">GuardOps</span>' not in page
+    assert changed(checkpoint.pk).change.by == "Somebody who has left"
 
 
 def test_undo_stands_in_the_row_until_the_decision_can_go_out(
