@@ -214,7 +214,9 @@ def _least(found: Sequence[Chosen], action: DecisionAction, now: datetime) -> Ce
     """Return what a resume may add to each of them."""
     if action is not DecisionAction.RESUME:
         return Ceiling()
-    ceilings = [ceiling_of(one.row.checkpoint, now) for one in found if one.row.is_reviewer]
+    acted_on = [one.row.checkpoint for one in found if one.row.is_reviewer]
+    alike = {(checkpoint.tenant_id, checkpoint.job_type): checkpoint for checkpoint in acted_on}
+    ceilings = [ceiling_of(checkpoint, now) for checkpoint in alike.values()]
     return Ceiling(
         steps=min((one.steps for one in ceilings), default=0),
         seconds=min((one.seconds for one in ceilings), default=0),

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from guardops.guard.checkpoints import PendingCall
 from guardops.tenants.actors import SYSTEM
@@ -260,6 +262,15 @@ def test_resume_offers_what_every_policy_allows(
     confirm(desk, page, reason="go on", budget_steps="8")
     changes = Decision.objects.filter(checkpoint__in=chosen).values_list("change", flat=True)
     assert [change["budget"]["steps"] for change in changes] == [8, 8]
+
+
+def test_preview_asks_the_database_no_more_for_more_of_a_kind(desk: Client, opened: Opened) -> None:
+    counts, one = [], [token(opened())]
+    for picks in (one, one, [token(opened()) for _ in range(5)]):  # the first fills the caches
+        with CaptureQueriesContext(connection) as asked:
+            desk.post("/review/bulk/", {"action": "resume", "pick": picks})
+        counts.append(len(asked))
+    assert counts[1] == counts[2]
 
 
 def test_all_are_taken_back_together_while_nobody_has_them(
