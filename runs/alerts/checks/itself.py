@@ -159,7 +159,10 @@ def check_outbox(asked: Asked) -> Verdict:
             Figure("The oldest", length, "after its time"),
             Figure("Given up", shown.count(found.given_up), "in the last day"),
         ],
-        facts=["The worker is down, or what they are sent to does not answer."],
+        facts=[
+            "The worker or the broker is down. What a receiver does not take is tried again, and stands among"
+            " the deliveries of its channel."
+        ],
     )
     several = f"{shown.count(found.waiting)} notifications wait"
     waiting = "A notification waits" if found.waiting == 1 else several
