@@ -160,8 +160,8 @@ def check_outbox(asked: Asked) -> Verdict:
             Figure("Given up", shown.count(found.given_up), "in the last day"),
         ],
         facts=[
-            "The worker or the broker is down. What a receiver does not take is tried again, and stands among"
-            " the deliveries of its channel."
+            "The worker or the broker is down.",
+            "What a receiver does not take is tried again, and stands among the deliveries of its channel.",
         ],
     )
     several = f"{shown.count(found.waiting)} notifications wait"
