@@ -345,6 +345,12 @@ class LoopRateDetector:
             self.closed = (alarm.id, minute)
             events.append(_resolved("spike", alarm, minute, how))
 
+    def end_spike(self, minute: int) -> None:
+        """End the open spike since somebody says that it is over: if it goes on, it is found anew."""
+        if self.spike is not None:
+            self._leave_out(None, self.spike, minute)
+            self.spike = None
+
     def _leave_out(self, release: str | None, alarm: Alarm, until: int | None) -> None:
         """Leave an incident's minutes out of what is usual; without an end they are the new usual."""
         self.left_out.remove((release, alarm.started, None))
@@ -372,14 +378,8 @@ def _back(usual: float, dispersion: float) -> tuple[float, float]:
 
 
 def _resolved(rule: str, alarm: Alarm, minute: int, how: str, release: str | None = None) -> Event:
-    event = {
-        "type": "resolve",
-        "rule": rule,
-        "at": minute,
-        "started": alarm.started,
-        "id": alarm.id,
-        "how": how,
-    }
+    event: Event = {"type": "resolve", "rule": rule, "at": minute, "started": alarm.started, "id": alarm.id}
+    event["how"] = how
     return event if release is None else {**event, "release": release}
 
 

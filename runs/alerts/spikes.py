@@ -19,13 +19,14 @@ from typing import Any, TypeAlias
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Max
 
 from runs.choices import RuleKind, Severity
-from runs.models import AlertState, Evaluation, LoopClock, LoopMinute
+from runs.models import AlertState, Evaluation, Incident, LoopClock, LoopMinute
 from runs.rollup.minutes import minute_of, moment_of
 
 from .baseline import THRESHOLD, Event, LoopRateDetector, Row
-from .incidents import Finding, open_incident, resolve_incident
+from .incidents import REOPENS_WITHIN, Finding, open_incident, resolve_incident
 from .rules import Settings
 from .telling_loops import OVER, evidence_of, release_said, rows_of, sentence, spike_said
 from .usual import DAY, KEPT_DAYS, History
@@ -111,6 +112,7 @@ class _Minute:
                 {"release": row.release, "tasks": row.tasks, "looped_tasks": row.looped_tasks}
             )
         self.states = self._states()
+        self.ended_by_hand = self._ended_by_hand() if any(it.is_open for it in self.states.values()) else {}
 
     def judge(self) -> None:
         keys = {key for key, state in self.states.items() if state.is_open} | set(self.rows)
@@ -131,6 +133,15 @@ class _Minute:
         ):
             states.update({(state.tenant_id, state.job_type): state for state in found})
         return states
+
+    def _ended_by_hand(self) -> dict[Key, datetime]:
+        """Return when somebody last resolved the spike of a series, for so long that it may open anew."""
+        long_ago = moment_of(self.minute) - REOPENS_WITHIN
+        resolved = Incident.objects.filter(
+            rule=RuleKind.LOOP_RATE, resolved_by__isnull=False, resolved_at__lte=long_ago
+        ).values_list("tenant_id", "subject")
+        last = resolved.annotate(Max("resolved_at")).order_by()
+        return {(tenant_id, subject): at for tenant_id, subject, at in last if tenant_id is not None}
 
     def _together(self, tenant_id: int) -> list[Row]:
         """Return what the tenant's thin job types did; what has an incident of its own is told there."""
@@ -168,6 +179,9 @@ class _Minute:
                 detector.history = self._history(key)
         if detector.needs_history(self.minute):
             state.tasks_a_day = detector.history.tasks_since(self.minute - DAY)
+        ended, spike = self.ended_by_hand.get(key), detector.spike
+        if ended is not None and spike is not None and not spike.guest and minute_of(ended) >= spike.at:
+            detector.end_spike(self.minute)
         events = detector.tick(self.minute, rows)
         for event in events:
             self._settle(key, event)

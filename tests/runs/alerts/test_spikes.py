@@ -9,14 +9,16 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection
 from django.utils import timezone
 
+from guardops.tenants.choices import Role
 from guardops.tenants.models import Tenant
 from runs.alerts.baseline import LoopRateDetector
+from runs.alerts.incidents import resolve
 from runs.alerts.spikes import Judged, judge_minutes
 from runs.choices import IncidentState, RuleKind
 from runs.models import AlertState, Evaluation, Incident, LoopMinute, Rule
 from runs.rollup.minutes import minute_of, moment_of
 from tests.benchmarks.detector import labelled
-from tests.factories import make_tenant
+from tests.factories import make_member, make_tenant
 from tests.runs.alerts.loops import Series, close, steady, write_minutes
 from tests.shared import shared
 
@@ -72,6 +74,23 @@ def test_a_rate_that_leaps_opens_one_incident_that_says_so_and_is_over_with_it(t
 
     assert incidents() == [("loop_rate", "support", IncidentState.RESOLVED)]
     assert Incident.objects.get().resolved_how == "back to usual"
+
+
+def test_a_spike_that_somebody_resolved_and_that_goes_on_opens_anew(tenant: Tenant) -> None:
+    start, series = night()
+    rng = random.Random(5)
+    series |= steady(rng, start + HOUR, start + LAST, tasks=4, rate=0.4)
+    write_minutes(series, tenant_id=tenant.pk)
+    judge(start + 30, since=start - 5)
+    first = Incident.objects.get()
+    resolve(first, actor=make_member(tenant, Role.REVIEWER), now=moment_of(start + 31), version=first.version)
+
+    judge(start + 60)
+    assert incidents() == [("loop_rate", "support", IncidentState.RESOLVED)]
+
+    judge(start + 61)  # half an hour after
+    judge(start + 90)
+    assert [state for _, _, state in incidents()] == [IncidentState.RESOLVED, IncidentState.OPEN]
 
 
 def test_a_rate_that_stays_as_it_was_opens_nothing(tenant: Tenant) -> None:
