@@ -39,8 +39,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 DENIED_PAUSE = 300.0
 UNHELD_PAUSE = 10.0
 UNKNOWN_PAUSE = 2.0
-KEY_PATIENCE = 60.0
-"""How long a decision may be signed with a key that has not arrived, in seconds."""
+KEY_PATIENCE = 120.0
+"""How long a decision may be signed with a key that has not arrived, in seconds: after an outage the policies
+that bring it may be asked for a minute later than the decision."""
 _SEND_AGAIN_EVERY = 60.0
 _OVER = (CheckpointState.EXPIRED, CheckpointState.UNDELIVERABLE)
 _DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)

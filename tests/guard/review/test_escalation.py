@@ -14,7 +14,10 @@ import pytest
 
 from guardops.guard.bundle import SigningKey
 from guardops.guard.calls import Stopped
+from guardops.guard.client import Pace
+from guardops.guard.deciding import KEY_PATIENCE
 from guardops.guard.decisions import BlockedForTask, DecisionAction, DecisionChange, Reconciled, Refused
+from guardops.guard.desk import MAX_WAIT
 from guardops.guard.escalation import Escalation
 from guardops.guard.events import Action, Answer, OnTimeout, Outcome, SourceKind
 from guardops.guard.reasons import Reason
@@ -447,7 +450,9 @@ def test_a_key_that_has_not_arrived_is_waited_for_a_while_and_no_longer(world: W
     world.decide(forged, RESUME, key=SigningKey(kid="k3", secret="made up"))
     with pytest.raises(Refused) as refused:
         forged.decided()
-    assert (refused.value.code, 60 <= sum(world.paused) < 70) == ("unknown_key", True)
+    waited = sum(world.paused)
+    assert (refused.value.code, KEY_PATIENCE <= waited < KEY_PATIENCE + 10) == ("unknown_key", True)
+    assert waited > Pace().longest_wait + MAX_WAIT, "a guard that backs off asks for its policies in between"
 
 
 def test_work_that_has_changed_since_is_not_resumed(world: World) -> None:
