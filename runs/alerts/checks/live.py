@@ -18,7 +18,7 @@ from runs.pages.limits import label_of
 from runs.querysets import SILENT_AFTER
 from runs.reports.windows import floor_quarter
 
-from .rolled import Job, Sums, sums_by_job
+from .rolled import Job, Sums, named, sums_by_job
 
 DAY = timedelta(days=1)
 
@@ -67,7 +67,7 @@ def _pressure_finding(asked: Asked, job: Job, limits: dict[str, int], highest: i
         subject=job[1],
         job_type=job[1],
         title=(
-            f"{_named(job)}{shown.count(runs)} live runs have used {setting['percent']:.0f} % of a limit or"
+            f"{named(job)}{shown.count(runs)} live runs have used {setting['percent']:.0f} % of a limit or"
             f" more, most of them {label_of(nearest)}."
         ),
         severity=setting.severity,
@@ -138,14 +138,10 @@ def _never_ended_finding(asked: Asked, job: Job, found: _Silent, ended: int) -> 
         subject=job[1],
         job_type=job[1],
         title=(
-            f"{_named(job)}{shown.count(found.runs)} runs of the last day fell silent and never ended"
+            f"{named(job)}{shown.count(found.runs)} runs of the last day fell silent and never ended"
             f" ({part}), the last one {shown.duration(asked.now - found.last)} ago."
         ),
         severity=setting.severity,
         evidence=evidence.as_json(),
         query={"list": "live", "job": job[1], "state": "silent"},
     )
-
-
-def _named(job: Job) -> str:
-    return f"{job[1]}: " if job[1] else ""

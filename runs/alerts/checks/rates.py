@@ -14,7 +14,7 @@ from runs.alerts.verdicts import Asked, Subject, Verdict
 from runs.choices import RuleKind
 from runs.reports.intervals import wilson
 
-from .rolled import USUAL_DAYS, Job, Span, Sums, sums_by_job, sums_over_time
+from .rolled import USUAL_DAYS, Job, Span, Sums, named, sums_by_job, sums_over_time
 
 HOURS = timedelta(hours=6)
 _HOLDS = 0.8  # of what it takes to find something: below it, it is over
@@ -80,7 +80,7 @@ def _cost_finding(job: Job, sums: Sums, before: Sums, setting: Setting, span: Sp
         rule=RuleKind.COST,
         subject=job[1],
         job_type=job[1],
-        title=f"{_named(job)}{said}.",
+        title=f"{named(job)}{said}.",
         severity=setting.severity,
         window=span.end,
         evidence=gather,
@@ -132,16 +132,12 @@ def _forced_finding(job: Job, sums: Sums, before: Sums, setting: Setting, span: 
         rule=RuleKind.FORCED,
         subject=job[1],
         job_type=job[1],
-        title=f"{_named(job)}{said}.",
+        title=f"{named(job)}{said}.",
         severity=setting.severity,
         window=span.end,
         evidence=gather,
         query=_rows(job, span) | {"forced": "1"},
     )
-
-
-def _named(job: Job) -> str:
-    return f"{job[1]}: " if job[1] else ""
 
 
 def _rows(job: Job, span: Span) -> dict[str, str]:

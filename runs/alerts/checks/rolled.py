@@ -98,6 +98,11 @@ class Span:
         return self.start - timedelta(days=USUAL_DAYS)
 
 
+def named(job: Job) -> str:
+    """Return how a sentence about a job type begins."""
+    return f"{job[1]}: " if job[1] else ""
+
+
 def sums_by_job(start: datetime, end: datetime) -> dict[Job, Sums]:
     """Return what was counted in [start, end), by tenant and job type."""
     found = _rows(_BY_JOB, start, end)
