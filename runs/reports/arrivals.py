@@ -40,7 +40,7 @@ CROSS JOIN LATERAL (
         AND r.grain = %(quarter)s AND r.job_type = s.job_type AND r.release = ''
         AND r.runs > 0 AND r.at >= b.first AND r.at < b.first + interval '1 day'
 ) AS o
-WHERE s.first >= %(start)s - interval '1 day' AND q.at >= %(start)s AND q.at > o.at
+WHERE s.release <> '' AND s.first >= %(start)s - interval '1 day' AND q.at >= %(start)s AND q.at > o.at
 ORDER BY q.at DESC, s.tenant_id, s.job_type, s.release LIMIT %(most)s"""
 
 

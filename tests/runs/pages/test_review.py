@@ -112,7 +112,7 @@ def test_viewer_reads_the_review_and_may_not_write_one(cast: Cast, viewer: Clien
     by_another(cast, run_id)
     page = viewer.get(f"/runs/{run_id}/").content.decode()
     assert "It went in circles." in page
-    assert "/review/" not in page
+    assert f"{run_id}/review/" not in page
     assert viewer.get(f"/runs/{run_id}/review/").status_code == 403
     assert send(viewer, run_id).status_code == 403
     assert StopReview.objects.get().verdict == "right_stop"
@@ -121,7 +121,7 @@ def test_viewer_reads_the_review_and_may_not_write_one(cast: Cast, viewer: Clien
 def test_operator_who_is_no_member_may_not_review(cast: Cast, client: Client, add: Add) -> None:
     client.force_login(cast.operator)
     run_id = add(**STOPPED)
-    assert "/review/" not in client.get(f"/runs/{run_id}/").content.decode()
+    assert f"{run_id}/review/" not in client.get(f"/runs/{run_id}/").content.decode()
     assert send(client, run_id).status_code == 403
 
 
